@@ -158,6 +158,9 @@ jump() { # NODE SECONDS MS
 }
 fault_clock_ahead() { jump "$1" 1200 "$2"; }
 fault_clock_back() { jump "$1" -7200 "$2"; }
+# That of slurmctld: by less than what makes it take nodes for lost (SlurmdTimeout), and their credentials for expired.
+fault_slurm_clock_ahead() { jump slurmctld 40 "$2"; }
+fault_slurm_clock_back() { jump slurmctld -40 "$2"; }
 
 # What slurmctld answers the daemon of a node gets lost, and so on (odd_answers.c). Hurts when the daemon has asked something.
 spoil_answers() { # NODE|home HOW MS

@@ -299,7 +299,11 @@ start_part() {
             ;;
         mariadbd) start_mariadb ;;
         slurmdbd) MYSQL_UNIX_PORT=$dir/db/sock quiet slurmdbd ;;
-        slurmctld) quiet slurmctld ${fresh:+-c} -f "$conf" ;;
+        slurmctld)
+            local as=()
+            [ -z "${DP_SLURM_PRELOAD:-}" ] || as=(env LD_PRELOAD="$DP_SLURM_PRELOAD" DP_FAULTS="$dir/run" DP_FAULTS_NODE=slurmctld)
+            quiet "${as[@]}" slurmctld ${fresh:+-c} -f "$conf"
+            ;;
         slurmd:*) quiet slurmd -N "n${part#slurmd:}" -f "$conf" ;;
         daemon:*) start_daemon "${part#daemon:}" ;;
         *) die "no part '$part'" ;;

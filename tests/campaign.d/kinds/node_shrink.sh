@@ -43,6 +43,8 @@ kind_node_shrink_plan() {
         "net-cut $all 1000 5000"
         "clock-ahead $all 500 6000"
         "clock-back $all 500 6000"
+        "slurm-clock-ahead - 500 6000"
+        "slurm-clock-back - 500 6000"
         "answers-lost $all 1000 5000"
         "answers-twice $all 1000 5000"
         "answers-late $all 1000 5000"
@@ -64,7 +66,8 @@ kind_node_shrink_plan() {
 # one tracer, and one that died takes it along.
 kind_node_shrink_clash() {
     case $1 in
-        slurmctld-kill) [[ $2 =~ \ (worker-kill|job-[a-z]*)\  ]] ;;
+        slurmctld-kill) [[ $2 =~ \ (worker-kill|job-[a-z]*|slurm-clock-[a-z]*)\  ]] ;;
+        slurm-clock-*) [[ $2 =~ \ slurmctld-kill\  ]] ;;
         worker-kill | job-requeue | job-preempt | job-shrink) [[ $2 =~ \ (slurmctld-kill|job-scancel)\  ]] ;;
         job-update) [[ $2 =~ \ slurmctld-kill\  ]] ;;
         job-scancel) [[ $2 =~ \ (slurmctld-kill|worker-kill|job-[a-z]*)\  ]] ;;

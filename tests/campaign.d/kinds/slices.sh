@@ -63,6 +63,8 @@ slices_faults() {
         "net-cut $all 1000 5000"
         "clock-ahead $all 500 6000"
         "clock-back $all 500 6000"
+        "slurm-clock-ahead - 500 6000"
+        "slurm-clock-back - 500 6000"
         "answers-lost $all,home 1000 5000"
         "answers-twice $all,home 1000 5000"
         "answers-late $all,home 1000 5000"
@@ -79,10 +81,11 @@ slices_faults() {
 # As of kinds/node_shrink.sh. Where the controller forgets what it acknowledged, nothing is asked of it.
 kind_slices_clash() {
     case $1 in
-        slurmctld-kill) [[ $2 =~ \ (slice-(kill|scancel|requeue|preempt|update)|node-[a-z]*|run-[a-z]*)\  ]] ;;
+        slurmctld-kill) [[ $2 =~ \ (slice-(kill|scancel|requeue|preempt|update)|node-[a-z]*|run-[a-z]*|slurm-clock-[a-z]*)\  ]] ;;
+        slurm-clock-*) [[ $2 =~ \ (slurmctld-kill|node-(lost|power))\  ]] ;;
         slice-kill | slice-scancel | slice-requeue | slice-preempt | slice-update) [[ $2 =~ \ slurmctld-kill\  ]] ;;
         node-drain) [[ $2 =~ \ (slurmctld-kill|node-(lost|power))\  ]] ;;
-        node-lost | node-power) [[ $2 =~ \ (slurmctld-kill|node-[a-z]*|disk-cut|daemon-[a-z]*|slurmd-[a-z]*|journal-[a-z]*|net-cut)\  ]] ;;
+        node-lost | node-power) [[ $2 =~ \ (slurmctld-kill|slurm-clock-[a-z]*|node-[a-z]*|disk-cut|daemon-[a-z]*|slurmd-[a-z]*|journal-[a-z]*|net-cut)\  ]] ;;
         run-*) [[ $2 =~ \ (slurmctld-kill|run-[a-z]*)\  ]] ;;
         daemon-kill | daemon-stop) [[ $2 =~ \ (journal-[a-z]*|disk-cut|node-(lost|power)|daemon-[a-z]*)\  ]] ;;
         slurmd-kill | slurmd-stop | net-cut) [[ $2 =~ \ node-(lost|power)\  ]] ;;
