@@ -7,7 +7,7 @@ cli_dynpipe_SOURCES = \
 	cli/runs/report_svg.c cli/runs/report_svg.h cli/runs/status.c cli/runs/view.h cli/runs/view_curves.c \
 	cli/runs/view_head.c cli/runs/view_copies.c cli/runs/view_growth.c cli/runs/view_promise.c cli/runs/view_proposal.c cli/runs/view_workers.c cli/runs/watch.c cli/runs/watch.h \
 	cli/runs/watch_plain.c cli/runs/watch_screen.c \
-	cli/plan/ask.c cli/plan/classes.c \
+	cli/plan/ask.c cli/plan/classes.c cli/plan/workers.c \
 	cli/plan/costs.c cli/plan/latency.c cli/plan/names.c cli/plan/networks.c cli/plan/patience.c cli/plan/plan.c cli/plan/plan.h \
 	cli/plan/show.c cli/plan/trade.c \
 	cli/learn/evaluate.c cli/learn/learn.c cli/learn/learn.h \

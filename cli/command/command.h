@@ -30,7 +30,7 @@ enum dp_takes {
     DP_TAKES_FILE = 1u << 10,    /* one argument that is no option */
     DP_TAKES_PLAN = 1u << 11,    /* --devices, --bandwidth, --latency, --memory,
                                     --cpus, --speed, --algorithm, --straight, --trade, --objective, --time-limit, --costs, --device,
-                                    --coefficients, --weights */
+                                    --coefficients, --weights, --virtual-workers */
     DP_TAKES_DETAIL = 1u << 12,  /* -a, as DP_TAKES_ALL, of what is printed */
     DP_TAKES_FILES = 1u << 13,   /* one such argument or more */
     DP_TAKES_NODES = 1u << 15,   /* --nodes, -j of what is looked at */
@@ -67,7 +67,7 @@ struct dp_cli {
     bool color; /* decided: --color, NO_COLOR, and whether stdout is a terminal */
     const char *format, *socket, *node, *config, *from, *set, *nodes; /* NULL: not given */
     const char *file, *devices, *bandwidth, *latency, *memory, *cpus, *speed, *algorithm, *policy, *time_limit; /* NULL: not given */
-    const char *objective, *costs, *device, *coefficients, *weights; /* of plan; NULL: not given */
+    const char *objective, *costs, *device, *coefficients, *weights, *virtual_workers; /* of plan; NULL: not given */
     const char *arguments; /* of a policy that is a file; NULL: not given */
     const char *svg;       /* file for a picture; NULL: not given */
     double interval_s;

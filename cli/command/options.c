@@ -21,7 +21,8 @@
 enum {
     OPT_HELP = 256, OPT_JSON, OPT_SOCKET, OPT_NODE, OPT_CONFIG, OPT_FROM, OPT_SET, OPT_INTERVAL, OPT_WAIT,
     OPT_PLAIN, OPT_ASCII, OPT_COLOR, OPT_DEVICES, OPT_BANDWIDTH, OPT_LATENCY, OPT_MEMORY, OPT_CPUS, OPT_SPEED, OPT_ALGORITHM, OPT_STRAIGHT,
-    OPT_TRADE, OPT_OBJECTIVE, OPT_TIME_LIMIT, OPT_POLICY, OPT_COSTS, OPT_DEVICE, OPT_COEFFICIENTS, OPT_WEIGHTS, OPT_EVALUATE,
+    OPT_TRADE, OPT_OBJECTIVE, OPT_TIME_LIMIT, OPT_POLICY, OPT_COSTS, OPT_DEVICE, OPT_COEFFICIENTS, OPT_WEIGHTS,
+    OPT_VIRTUAL_WORKERS, OPT_EVALUATE,
     OPT_STAGES, OPT_SCHEDULE, OPT_BALANCE, OPT_ARGUMENTS, OPT_CHUNKS, OPT_MICROBATCHES, OPT_REPLICAS, OPT_ITERATIONS, OPT_DRAW,
     OPT_CHROME_TRACE, OPT_SVG, OPT_GRAPH_BANDWIDTH, OPT_MEGATRON, OPT_CLUSTER, OPT_SCHEDULER, OPT_SAVE_SWF,
     OPT_SEED, OPT_NODES, OPT_SCHEME, OPT_ADVISE, OPT_THREADS, OPT_METHOD,
@@ -78,6 +79,7 @@ static const struct option_entry entries[] = {
     {DP_TAKES_PLAN, OPT_CPUS, "cpus", "N", "CPUs that may be stages, too (default: what the file says)"},
     {DP_TAKES_PLAN, OPT_SPEED, "speed", "LIST", "of each accelerator along the pipeline, such as 1,1,0.5 (default: all 1)"},
     {DP_TAKES_PLAN, OPT_ALGORITHM, "algorithm", "NAME", "how to search, instead of auto; help: list them"},
+    {DP_TAKES_PLAN, OPT_VIRTUAL_WORKERS, "virtual-workers", "HOW", "of hetpipe: np, ed, hd or any, with a number like ed:4 (default: any)"},
     {DP_TAKES_PLAN, OPT_WEIGHTS, "weights", "FILE", "networks that propose orders, written by dynpipe learn"},
     {DP_TAKES_PLAN, OPT_POLICY, "policy", "POLICY", "cut the resulting order again with this policy; ./FILE.so: your own"},
     {DP_TAKES_PLAN | DP_TAKES_SIMULATE, OPT_STRAIGHT, "straight", NULL, "of a profile: one device a stage, no replicas"},
@@ -376,6 +378,7 @@ static enum dp_parsed take(int value, const char *arg, struct dp_cli *out)
     case OPT_DEVICE: out->device = arg; break;
     case OPT_EVALUATE: out->learn.evaluate = arg; break;
     case OPT_WEIGHTS: out->weights = arg; break;
+    case OPT_VIRTUAL_WORKERS: out->virtual_workers = arg; break;
     case OPT_COEFFICIENTS: out->coefficients = arg; break;
     case OPT_WAIT: out->wait = true; break;
     case OPT_PLAIN: out->plain = true; break;

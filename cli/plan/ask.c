@@ -210,10 +210,10 @@ static int check_classes(const struct dp_cli *cli, const struct dp_plan_problem 
         const char *option;
     } others[] = {{cli->speed, "speed"},         {cli->cpus, "cpus"},   {cli->latency, "latency"},
                   {cli->objective, "objective"}, {cli->trade, "trade"}, {cli->policy, "policy"}};
-    bool is_for_them = q->algorithm == DP_PLAN_CLASSES;
+    bool is_for_them = q->algorithm == DP_PLAN_CLASSES || q->algorithm == DP_PLAN_HETPIPE;
 
     if (q->classes.n && !is_for_them)
-        return dp_err_set(err, DP_EINVAL, "--devices: --algorithm=%s takes devices for alike; classes knows several classes",
+        return dp_err_set(err, DP_EINVAL, "--devices: --algorithm=%s takes devices for alike; classes and hetpipe know several classes",
                           dp_plan_algorithm_name(q->algorithm));
     if (!q->classes.n && is_for_them)
         return dp_err_set(err, DP_EINVAL, "--algorithm=%s: which classes of devices? Use --devices=8xa100,8xt4",
@@ -301,7 +301,7 @@ int dp_plan_ask(const struct dp_cli *cli, const struct dp_graph *g, struct dp_pl
         return -1;
     if (q->algorithm == DP_PLAN_AUTO && q->classes.n)
         q->algorithm = DP_PLAN_CLASSES;
-    if (check_classes(cli, q, err) < 0)
+    if (check_classes(cli, q, err) < 0 || dp_plan_workers_take(cli, q, err) < 0)
         return -1;
     if (q->classes.n)
         fill_classes(q);

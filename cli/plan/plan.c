@@ -32,7 +32,8 @@ static void set_ns(json_t *o, const char *key, uint64_t ns)
     json_object_set_new(o, key, ns ? json_integer((json_int_t)ns) : json_null());
 }
 
-static json_t *stages(const struct dp_graph *g, const struct dp_plan_problem *q, const struct dp_graph_plan *p)
+json_t *dp_plan_stages_json(const struct dp_graph *g, const struct dp_plan_problem *q, const struct dp_graph_plan *p,
+                            const struct dp_classes *classes)
 {
     json_t *list = json_array();
 
@@ -44,8 +45,8 @@ static json_t *stages(const struct dp_graph *g, const struct dp_plan_problem *q,
                               (json_int_t)s->traffic_ns, "sync_ns", (json_int_t)s->sync_ns, "load_ns",
                               (json_int_t)s->load_ns, "memory_bytes", (json_int_t)s->bytes);
 
-        if (q->classes.n)
-            json_object_set_new(o, "class", json_string(q->classes.of[s->device_class].name));
+        if (classes->n)
+            json_object_set_new(o, "class", json_string(classes->of[s->device_class].name));
         if (q->speed && !s->is_cpu) {
             json_object_set_new(o, "accelerator", json_integer(s->accelerator));
             json_object_set_new(o, "speed", json_real(q->speed[s->accelerator]));
@@ -189,6 +190,7 @@ json_t *dp_plan_document(const struct dp_cli *cli, const struct dp_graph *g, con
                          const struct dp_graph_plan *p, const struct dp_trade *trade, json_t *costs)
 {
     json_t *o = json_object(), *file = json_string(cli->file), *policy = cli->policy ? json_string(cli->policy) : NULL;
+    const struct dp_classes *classes = q->hetpipe ? &q->hetpipe->kind[q->hetpipe->slowest].devices : &q->classes;
     double load = (double)p->load_ns;
 
     json_object_set_new(o, "file", file ? file : json_null());
@@ -229,7 +231,8 @@ json_t *dp_plan_document(const struct dp_cli *cli, const struct dp_graph *g, con
     json_object_set_new(o, "trade", trade ? dp_trade_json(trade) : json_null());
     json_object_set_new(o, "trade_microbatches", trade ? json_integer(dp_plan_microbatches(q)) : json_null());
     json_object_set_new(o, "why", json_string(p->why));
-    json_object_set_new(o, "stages", stages(g, q, p));
+    json_object_set_new(o, "virtual_workers", dp_plan_workers_json(g, q));
+    json_object_set_new(o, "stages", dp_plan_stages_json(g, q, p, classes));
     return o;
 }
 
@@ -258,6 +261,8 @@ int dp_plan_search(const struct dp_plan_problem *q, struct dp_graph *g, struct d
         h.watch = &patience.watch;
         return dp_plan_hierarchical_find(g, &h, p, err);
     }
+    if (q->hetpipe)
+        return dp_plan_workers_find(q, g, &patience.watch, p, err);
     if (dp_paper_is(q->algorithm)) {
         struct dp_plan_hierarchical h = dp_plan_network(q);
         const struct dp_paper_ask paper = {
@@ -343,6 +348,7 @@ enum dp_exit dp_cmd_plan(const struct dp_cli *cli)
         json_decref(doc);
     }
     free(q.speed);
+    dp_plan_workers_release(&q);
     dp_plan_networks_release(&q);
     json_decref(costs);
     dp_graph_plan_release(&p);

@@ -8,7 +8,7 @@
 #include "cli/command/command.h"
 #include "cli/command/policy.h"
 #include "cli/show/canvas.h"
-#include "policies/graph/classes/classes.h"
+#include "policies/graph/papers/hetpipe.h"
 #include "policies/learn/propose.h"
 #include "policies/saving/trade.h"
 
@@ -24,6 +24,9 @@ struct dp_plan_problem {
     double *speed; /* [devices[0]], or NULL: all alike; of the question, to be freed */
     struct dp_classes classes; /* of devices; n 0: all alike, as they are above */
     bool is_described;         /* links of classes, by a file */
+    enum dp_hetpipe_rule workers_rule;
+    uint32_t n_workers;        /* virtual ones; 0: as many as classes */
+    struct dp_hetpipe *hetpipe; /* where dp_plan_search() leaves them; to be freed by dp_plan_workers_release(); NULL: none asked for */
     bool is_straight;
     bool for_iteration; /* the least simulated iteration is looked for, not the least load */
     double time_limit_s; /* 0: none */
@@ -78,6 +81,21 @@ int dp_plan_classes(const struct dp_cli *cli, const struct dp_graph *g, struct d
 json_t *dp_plan_classes_json(const struct dp_classes *c);
 /* "8 a100, 8 t4 of speed 0.42" for people. */
 void dp_plan_say_classes(char *out, size_t cap, const json_t *classes);
+
+/* --virtual-workers, and room for them. returns 0 or -1. */
+int dp_plan_workers_take(const struct dp_cli *cli, struct dp_plan_problem *q, struct dp_err *err);
+void dp_plan_workers_release(struct dp_plan_problem *q);
+/* Plans of virtual workers into *q->hetpipe. *p: that of the slowest one, whose times are those between two microbatches of all; the
+ * caller's to release. returns 0 or -1. */
+int dp_plan_workers_find(const struct dp_plan_problem *q, const struct dp_graph *g, const struct dp_plan_watch *watch,
+                         struct dp_graph_plan *p, struct dp_err *err);
+/* What the document says of them; new reference, null: none. */
+json_t *dp_plan_workers_json(const struct dp_graph *g, const struct dp_plan_problem *q);
+/* That for people, behind a label. */
+void dp_plan_show_workers(struct dp_canvas *c, size_t indent, const json_t *workers);
+/* Stages of a plan for the document; new reference. classes: that its device_class counts. */
+json_t *dp_plan_stages_json(const struct dp_graph *g, const struct dp_plan_problem *q, const struct dp_graph_plan *p,
+                            const struct dp_classes *classes);
 
 /* Watches a search: says on stderr how far it is when it takes long, and ends it after the time limit. */
 struct dp_plan_patience {

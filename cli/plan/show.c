@@ -89,6 +89,7 @@ static void show_question(struct dp_canvas *c, const json_t *plan)
     say_devices(line, sizeof line, dp_json_get(plan, "devices"));
     dp_canvas_wrap(c, LABEL, DP_PLAIN, 4, line);
     dp_plan_show_costs(c, LABEL, dp_json_get(plan, "costs"));
+    dp_plan_show_workers(c, LABEL, dp_json_get(plan, "virtual_workers"));
 }
 
 /* "3.81 times one device (673 ms), ..." */

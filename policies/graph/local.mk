@@ -18,7 +18,8 @@ policies_libdpgraph_a_SOURCES = \
 	policies/graph/search/closure.c policies/graph/search/closure.h policies/graph/search/draw.h \
 	policies/graph/search/genetic.c policies/graph/search/pool.c policies/graph/search/pool.h \
 	policies/graph/search/ready.c policies/graph/search/ready.h policies/graph/search/rule.c policies/graph/search/rule.h policies/graph/search/search.c policies/graph/search/search.h \
-	policies/graph/papers/alpa.c policies/graph/papers/classes.c policies/graph/papers/paper.c policies/graph/papers/paper.h policies/graph/papers/papers.h \
+	policies/graph/papers/alpa.c policies/graph/papers/classes.c \
+	policies/graph/papers/hetpipe.c policies/graph/papers/hetpipe.h policies/graph/papers/paper.c policies/graph/papers/paper.h policies/graph/papers/papers.h \
 	policies/graph/papers/pieces.c policies/graph/papers/pieces.h policies/graph/papers/two_bw.c \
 	policies/graph/read/object.c policies/graph/read/object.h policies/graph/read/read.c policies/graph/read/read.h policies/graph/read/read_costs.c \
 	policies/graph/read/read_json.c policies/graph/read/read_json.h policies/graph/read/read_piper.c \
@@ -46,7 +47,7 @@ bench-costs: policies/graph/bench/bench_costs
 	policies/graph/bench/bench_costs --table $(PROFILES)
 
 if HAVE_CMOCKA
-graph_tests = tests/unit/policies/test_graph_bound tests/unit/policies/test_graph_classes tests/unit/policies/test_graph_costs tests/unit/policies/test_graph_hierarchical tests/unit/policies/test_graph_lean tests/unit/policies/test_graph_papers tests/unit/policies/test_graph_plan tests/unit/policies/test_graph_published \
+graph_tests = tests/unit/policies/test_graph_bound tests/unit/policies/test_graph_classes tests/unit/policies/test_graph_costs tests/unit/policies/test_graph_hetpipe tests/unit/policies/test_graph_hierarchical tests/unit/policies/test_graph_lean tests/unit/policies/test_graph_papers tests/unit/policies/test_graph_plan tests/unit/policies/test_graph_published \
 	tests/unit/policies/test_graph_read tests/unit/policies/test_graph_search tests/unit/policies/test_plan_simulated
 graph_libs = policies/libdpgraph.a common/libdpcommon.a $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
 check_PROGRAMS += $(graph_tests)
@@ -59,6 +60,9 @@ tests_unit_policies_test_graph_classes_SOURCES = tests/unit/policies/test_graph_
 tests_unit_policies_test_graph_classes_LDADD = $(graph_libs)
 tests_unit_policies_test_graph_costs_SOURCES = tests/unit/policies/test_graph_costs.c tests/unit/unit.h tests/unit/random.h
 tests_unit_policies_test_graph_costs_LDADD = $(graph_libs)
+tests_unit_policies_test_graph_hetpipe_SOURCES = tests/unit/policies/test_graph_hetpipe.c tests/unit/unit.h tests/unit/random.h \
+	policies/graph/bench/cells.h
+tests_unit_policies_test_graph_hetpipe_LDADD = $(graph_libs)
 tests_unit_policies_test_graph_hierarchical_SOURCES = tests/unit/policies/test_graph_hierarchical.c tests/unit/policies/graph_util.h tests/unit/unit.h \
 	tests/unit/random.h
 tests_unit_policies_test_graph_hierarchical_LDADD = $(graph_libs)

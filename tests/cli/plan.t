@@ -220,6 +220,17 @@ is "$("$dynpipe" plan six.txt --devices=1xa100,2xt4 --json | jq -c '.plan.device
     '[3,["a100","t4"],1]' "classes by name"
 "$dynpipe" plan six.txt --devices=./classes.json >out
 like "$(cat out)" 'devices       2 fast of speed 1, 2 slow of speed 0.5, 1 GB/s between classes' "for people"
+# Two virtual workers of a fast and a slow device: 4 and 2 nodes, so 4 s for one, 2 s for two.
+is "$("$dynpipe" plan six.txt --devices=./classes.json --algorithm=hetpipe --virtual-workers=ed --json |
+    jq -c '.plan | [.load_ns, .virtual_workers.rule, .virtual_workers.number, .virtual_workers.kinds[0].workers, .virtual_workers.kinds[0].load_ns]')" \
+    '[2000000000,"ed",2,2,4000000000]' "hetpipe"
+# By node partition the slow ones take 6 s, three nodes each.
+is "$("$dynpipe" plan six.txt --devices=./classes.json --algorithm=hetpipe --virtual-workers=np:2 --json | jq -c '[.plan.virtual_workers.kinds[].load_ns]')" \
+    '[3000000000,6000000000]' "each worker's own time"
+for w in x ed:0; do exit_is 2 "--virtual-workers=$w" plan six.txt --devices=./classes.json --algorithm=hetpipe "--virtual-workers=$w"; done
+for w in ed:3 7; do exit_is 1 "$w workers of four devices" plan six.txt --devices=./classes.json --algorithm=hetpipe "--virtual-workers=$w"; done
+exit_is 2 "--virtual-workers without hetpipe" plan six.txt --devices=./classes.json --virtual-workers=ed
+exit_is 2 "hetpipe without classes" plan six.txt --devices=4 --algorithm=hetpipe
 for d in 2xnone 2xa100,2xa100 '2xa100,' ./none.json ./six.txt; do exit_is 2 "--devices=$d" plan six.txt "--devices=$d"; done
 exit_is 2 "classes for a file of costs" plan plan-costs.json --devices=2xa100
 exit_is 2 "classes without any" plan six.txt --devices=4 --algorithm=classes
