@@ -34,10 +34,7 @@ void dp_copies_destroy(struct dp_copies *c)
 /* Copies that this worker has no business with any more, or that cannot go on. */
 static void drop_others(struct dp_copies *c, const struct dp_copy_place *place, uint64_t step)
 {
-    for (uint32_t i = 0; i < c->n_listed; i++)
-        if (!c->list[i])
-            dp_copy_fail(c, c->listed[i], "it could not be changed as its layer was");
-    c->n_listed = 0;
+    dp_copy_note_crossed_out(c);
     for (uint32_t i = 0; i < DP_MAX_LAYERS; i++) {
         bool is_mine = i < c->layout.n_layers && place->holder[dp_layout_owner(&c->layout, i)] == c->args.rank;
 
@@ -101,6 +98,7 @@ void dp_copies_break_off(struct dp_copies *c)
     if (!c)
         return;
     dp_copy_streams_close(c);
+    dp_copy_note_crossed_out(c);
     for (uint32_t i = 0; i < DP_MAX_LAYERS && !dp_transport_is_unsafe(c->args.transport); i++)
         if (!c->held[i].is_whole)
             dp_copy_drop(c, i);

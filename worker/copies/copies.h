@@ -69,7 +69,7 @@ bool dp_copies_want_opening(const struct dp_copies *c);
 const char *dp_copies_take_trouble(struct dp_copies *c, uint32_t *layer);
 
 /* For a scheme (scheme.h): whole copies that it changes as it changes layers. Where an entry becomes NULL, that copy could not be
- * changed, and is dropped at the opening that follows. Borrowed until then. NULL: none. */
+ * changed, and is dropped at the opening that follows. Borrowed until then, or until the next call or dp_copies_break_off(). NULL: none. */
 uint32_t dp_copies_list(struct dp_copies *c, struct dp_layer ***list);
 
 /* ---- when a worker is lost ---- */

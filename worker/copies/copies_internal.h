@@ -64,6 +64,8 @@ struct dp_copies {
 void dp_copy_drop(struct dp_copies *c, uint32_t layer);
 /* It comes to nothing: why; it is begun anew at the next opening. What was received for it may still be. */
 void dp_copy_fail(struct dp_copies *c, uint32_t layer, const char *why);
+/* Copies that a scheme has crossed out of the list are whole no more; the list is empty then. */
+void dp_copy_note_crossed_out(struct dp_copies *c);
 /* For people. */
 void dp_copy_trouble(struct dp_copies *c, uint32_t layer, const char *why);
 /* What the holder makes of a head that has arrived for a layer of that stream. */

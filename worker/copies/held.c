@@ -37,6 +37,14 @@ void dp_copy_fail(struct dp_copies *c, uint32_t layer, const char *why)
     dp_copy_trouble(c, layer, why);
 }
 
+void dp_copy_note_crossed_out(struct dp_copies *c)
+{
+    for (uint32_t i = 0; i < c->n_listed; i++)
+        if (!c->list[i])
+            dp_copy_fail(c, c->listed[i], "it could not be changed as its layer was");
+    c->n_listed = 0;
+}
+
 /* ---- opening ---- */
 
 static bool goes_on(const struct dp_copy *copy, const uint8_t *head, size_t bytes)
@@ -173,7 +181,7 @@ uint32_t dp_copies_list(struct dp_copies *c, struct dp_layer ***list)
 {
     if (!c)
         return 0;
-    c->n_listed = 0;
+    dp_copy_note_crossed_out(c);
     for (uint32_t i = 0; i < c->layout.n_layers; i++)
         if (c->held[i].is_whole) {
             c->listed[c->n_listed] = i;
