@@ -431,8 +431,11 @@ static bool sleep_for(struct dp_transport *t, const struct dp_transport_request 
             ts = (struct timespec){.tv_nsec = NO_FD_NS};
         }
     }
-    if (ucp_worker_arm(t->worker) != UCS_OK)
-        return true; /* something came in the meantime */
+    if (ucp_worker_arm(t->worker) != UCS_OK) { /* something came in the meantime; or a peer does not read, and UCX will not sleep */
+        p[0].fd = -1;
+        end_ns = now;
+        ts = (struct timespec){0};
+    }
     if (ppoll(p, 3, end_ns ? &ts : NULL, NULL) <= 0)
         return true;
     if (p[2].revents && t->watch_fn)
@@ -447,8 +450,12 @@ void dp_transport_idle(struct dp_transport *t, uint64_t timeout_ns)
     struct pollfd p[2] = {{.fd = t->efd, .events = POLLIN}, {.fd = t->watch_fd, .events = POLLIN}};
     struct timespec ts = {.tv_sec = (time_t)(timeout_ns / 1000000000u), .tv_nsec = (long)(timeout_ns % 1000000000u)};
 
-    if (progress(t) || ucp_worker_arm(t->worker) != UCS_OK)
+    if (progress(t))
         return;
+    if (ucp_worker_arm(t->worker) != UCS_OK) { /* as in sleep_for() */
+        p[0].fd = -1;
+        ts = (struct timespec){0};
+    }
     if (ppoll(p, 2, &ts, NULL) > 0 && p[1].revents && t->watch_fn)
         t->watch_fn(t->watch_arg);
 }

@@ -391,6 +391,85 @@ static void latency_and_transfer_are_told_apart(void **state)
     procs_run(2, (procs_body_fn *[]){measures_a_slow_one, answers_late}, (int[]){0, 0}, false);
 }
 
+static int deaf_end[2]; /* a word for each when workers 1 and 2 may end */
+
+static int is_deaf(struct dp_transport *t, uint32_t rank)
+{
+    char c;
+
+    (void)t;
+    (void)rank;
+    return read(deaf_end[0], &c, 1) == 1 ? 0 : 97;
+}
+
+static bool is_told;
+
+static void take_word(void *arg)
+{
+    char c;
+
+    is_told |= read(*(int *)arg, &c, 1) == 1;
+}
+
+static bool was_told(void *arg)
+{
+    (void)arg;
+    return is_told;
+}
+
+/* What it sends to a worker that does not read is queued; UCX then never lets it sleep. What is watched is heard all the same, in a
+ * wait for a third one and between looks of its own. */
+static int queues_and_waits(struct dp_transport *t, uint32_t rank)
+{
+    enum { N = 20000 };
+    static struct dp_transport_request *x[N], *from;
+    struct dp_err err = {0};
+    static char data[64];
+    int word[2], rc = 0;
+
+    (void)rank;
+    if (pipe(word) < 0)
+        return 98;
+    for (uint32_t i = 0; i < N; i++)
+        if (!(x[i] = dp_transport_send(t, 2, dp_tag(DP_CH_SHADOW, 1, i, 0), data, sizeof data, &err)))
+            return say(&err, 99);
+    dp_transport_watch(t, word[0], take_word, &word[0]);
+    dp_transport_give_up_when(t, was_told, NULL);
+    for (int i = 0; i < 2 && !rc; i++) {
+        is_told = false;
+        if (write(word[1], "x", 1) != 1)
+            return 100;
+        if (i) {
+            while (!is_told)
+                dp_transport_idle(t, 1000000);
+        } else {
+            from = dp_transport_recv(t, 1, dp_tag(DP_CH_ACTIVATION, 1, 1, 0), data, sizeof data, &err);
+            rc = from && dp_transport_wait(t, from, 0, NULL, &err) < 0 && err.code == DP_EGONE ? 0 : say(&err, 101);
+        }
+    }
+    for (uint32_t i = 0; i < N; i++)
+        dp_transport_cancel(t, x[i]);
+    return write(deaf_end[1], "xx", 2) == 2 ? rc : 103;
+}
+
+static int waits_for_its_end(struct dp_transport *t, uint32_t rank)
+{
+    char c;
+
+    (void)t;
+    (void)rank;
+    return read(deaf_end[0], &c, 1) == 1 ? 0 : 102;
+}
+
+static void who_waits_is_heard_beside_a_deaf_peer(void **state)
+{
+    (void)state;
+    assert_int_equal(pipe(deaf_end), 0);
+    procs_run(3, (procs_body_fn *[]){queues_and_waits, waits_for_its_end, is_deaf}, (int[]){0, 0, 0}, false);
+    close(deaf_end[0]);
+    close(deaf_end[1]);
+}
+
 /* Cards alone: nobody sends anything. Three workers say where Slurm has them, two of these on one node, or that they know of no Slurm. */
 static void nodes_are_told_apart(void **state)
 {
@@ -456,6 +535,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_leaver_disturbs_nobody),
     cmocka_unit_test(a_killed_peer_is_gone),
     cmocka_unit_test(waiting_sleeps),
+    cmocka_unit_test(who_waits_is_heard_beside_a_deaf_peer),
     cmocka_unit_test(injected_messages_are_dropped),
     cmocka_unit_test(a_wrong_length_is_refused),
     cmocka_unit_test(links_of_a_chain),
