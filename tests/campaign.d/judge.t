@@ -553,7 +553,7 @@ done)
 is "$missing" "" "every fault and every moment of 200 plans is there"
 plans=$("$campaign" --seed 4 --runs 100 --kind slices --list)
 for name in clock-ahead clock-back slurm-clock-ahead slurm-clock-back answers-lost answers-twice answers-late disk-cut node-power; do
-    like "$plans" " $name[:@]" "plans have $name"
+    like "$plans" " ${name}[:@]" "plans have $name"
 done
 like "$plans" "made=companions [^@]*most=[1-9]" "plans have runs that may grow"
 unlike "$plans" "made=array [^@]*most=[1-9]" "but no arrays, which may not"

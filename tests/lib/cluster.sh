@@ -300,9 +300,9 @@ start_part() {
         mariadbd) start_mariadb ;;
         slurmdbd) MYSQL_UNIX_PORT=$dir/db/sock quiet slurmdbd ;;
         slurmctld)
-            local as=()
-            [ -z "${DP_SLURM_PRELOAD:-}" ] || as=(env LD_PRELOAD="$DP_SLURM_PRELOAD" DP_FAULTS="$dir/run" DP_FAULTS_NODE=slurmctld)
-            quiet "${as[@]}" slurmctld ${fresh:+-c} -f "$conf"
+            local before=()
+            [ -z "${DP_SLURM_PRELOAD:-}" ] || before=(env LD_PRELOAD="$DP_SLURM_PRELOAD" DP_FAULTS="$dir/run" DP_FAULTS_NODE=slurmctld)
+            quiet "${before[@]}" slurmctld ${fresh:+-c} -f "$conf"
             ;;
         slurmd:*) quiet slurmd -N "n${part#slurmd:}" -f "$conf" ;;
         daemon:*) start_daemon "${part#daemon:}" ;;
