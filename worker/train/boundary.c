@@ -29,19 +29,27 @@ void dp_trainer_tell_reached(struct dp_trainer *t, enum dp_scheme_id id)
     dp_trainer_event(t, done[id].kind, done[id].name, value, text);
 }
 
+/* Of a scheme that one worker cannot apply alone nobody goes on before all have: whoever is lost later then leaves no worker behind. */
+static int apply(struct dp_trainer *t, int id, const struct dp_scheme_site *site, double target, struct dp_err *err)
+{
+    const struct dp_scheme *s = dp_scheme_at((enum dp_scheme_id)id);
+
+    if (s->apply(site, target, err) < 0)
+        return -1;
+    t->standing.schemes_done |= 1u << id;
+    return s->catch_up ? 0 : dp_collectives_barrier(&t->collectives, err);
+}
+
 static int apply_schemes(struct dp_trainer *t, const struct dp_scheme_order *o, struct dp_err *err)
 {
     struct dp_scheme_site site = dp_trainer_site(t);
 
     for (int i = 0; i < DP_N_SCHEMES; i++) {
-        const struct dp_scheme *s = dp_scheme_at((enum dp_scheme_id)i);
-
         if (!o[i].is_due)
             continue;
         site.copies.n = dp_copies_list(t->copies, &site.copies.layer);
-        if (!(t->standing.schemes_done >> i & 1) && s->apply(&site, o[i].target, err) < 0)
-            return dp_err_prefix(err, "%s: at step %llu", s->name, (unsigned long long)t->step);
-        t->standing.schemes_done |= 1u << i;
+        if (!(t->standing.schemes_done >> i & 1) && apply(t, i, &site, o[i].target, err) < 0)
+            return dp_err_prefix(err, "%s: at step %llu", dp_scheme_at((enum dp_scheme_id)i)->name, (unsigned long long)t->step);
         if (!(t->standing.schemes_told >> i & 1))
             dp_trainer_tell_reached(t, (enum dp_scheme_id)i);
         t->standing.schemes_told |= dp_trainer_leads(t) << i;
