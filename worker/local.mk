@@ -273,7 +273,8 @@ tests_unit_worker_test_rescue_SOURCES = tests/unit/worker/test_rescue.c tests/un
 tests_unit_worker_test_rescue_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_rescue_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dp_transport_give_up_when,--wrap=dp_pipeline_train,--wrap=dp_step_sync \
 	-Wl,--wrap=dp_collectives_broadcast,--wrap=dp_handover_poll,--wrap=dp_metrics_step,--wrap=dp_prune_select,--wrap=dp_pipeline_eval \
-	-Wl,--wrap=dp_ckpt_commit,--wrap=dp_handover_run,--wrap=dp_member_vote_yes,--wrap=dp_transfer_create,--wrap=dp_tied_head_renew
+	-Wl,--wrap=dp_ckpt_commit,--wrap=dp_handover_run,--wrap=dp_member_vote_yes,--wrap=dp_transfer_create,--wrap=dp_tied_head_renew \
+	-Wl,--wrap=dp_control_prepare,--wrap=dp_pace_budget
 tests_unit_worker_test_rescue_plan_SOURCES = tests/unit/worker/test_rescue_plan.c tests/unit/unit.h
 tests_unit_worker_test_rescue_plan_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_start_SOURCES = tests/unit/worker/test_start.c tests/unit/worker/engine.h tests/unit/worker/tiny_model.h tests/unit/unit.h

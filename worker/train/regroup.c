@@ -3,9 +3,9 @@
  *
  * Who is lost only the coordinator knows: a connection that broke says nothing of the process behind it. So whoever sees a
  * peer gone, and whoever hears REGROUP while it waits for another, drops the step that it was in and all that belongs to
- * the layout but its layers: messages on their way, a hand-over. Where every layer is with one of those who are left they go on from there
- * (rescue.c). Else all is made anew as at the start of a run, from the newest checkpoint. The epoch of the REGROUP is in the tags of all
- * messages; what is still on its way from before is never taken.
+ * the layout but its layers: messages on their way, a hand-over. Where every layer, or a copy of it, is with one of those who
+ * are left they go on from there (rescue.c). Else all is made anew as at the start of a run, from the newest checkpoint. The
+ * epoch of the REGROUP is in the tags of all messages; what is still on its way from before is never taken.
  * Another loss meanwhile is another REGROUP, and all begins again. */
 #include "worker/train/trainer_internal.h"
 
@@ -97,7 +97,7 @@ static int await_regroup(struct dp_trainer *t, struct dp_err *err)
 static int tear_down(struct dp_trainer *t, struct dp_err *err)
 {
     dp_trainer_shadow_end(t, false);
-    dp_trainer_copies_end(t);
+    dp_copies_break_off(t->copies);
     t->shadow = (struct dp_step_shadow){0};
     dp_trainer_close_layout(t);
     if (t->be->ops->sync(t->be, err) < 0)
@@ -136,6 +136,7 @@ static int build_up(struct dp_trainer *t, struct dp_err *err)
     int rc = 0;
 
     dp_trainer_rescue_end(t);
+    dp_trainer_copies_end(t);
     dp_trainer_close_layout(t);
     dp_stage_destroy(t->stage);
     t->stage = NULL;
@@ -153,23 +154,25 @@ static int build_up(struct dp_trainer *t, struct dp_err *err)
     return 0;
 }
 
-/* why_not: that no layers were left to go on from; empty: they were. */
-static void tell(struct dp_trainer *t, const char *lost, const char *why_not)
+/* n_copies: layers that were copies. why_not: that no layers were left to go on from; empty: they were. */
+static void tell(struct dp_trainer *t, const char *lost, uint32_t n_copies, const char *why_not)
 {
-    char layout[512], text[1400], leader[32] = "", from[700];
+    char layout[512], text[1400], leader[32] = "", from[700], copies[64] = "";
 
     if (!dp_trainer_leads(t))
         return;
     if (t->rank > 0)
         snprintf(leader, sizeof leader, ", worker %u leads", t->rank);
     dp_layout_format(&t->layout, layout, sizeof layout);
+    if (n_copies)
+        snprintf(copies, sizeof copies, ", %u of them from copies", n_copies);
     if (why_not[0])
         snprintf(from, sizeof from, "%s%.300s (%.250s)",
                  dp_start_resumes(&t->start) ? "of checkpoint " : t->start.path[0] ? "with the weights of " : "",
                  t->start.path[0] ? t->start.path
                  : "with new weights: no checkpoint was made (checkpoint.dir, checkpoint.every_s)", why_not);
     else
-        snprintf(from, sizeof from, "with the layers that they have: no step is lost");
+        snprintf(from, sizeof from, "with the layers that they have%s: no step is lost", copies);
     snprintf(text, sizeof text, "%.250s; %u workers go on%s, layout %.300s, from step %llu %s", lost, dp_layout_members(&t->layout), leader,
              layout, (unsigned long long)t->step, from);
     dp_trainer_event(t, DP_EV_REGROUPED, "regrouped", t->reached.sparsity, text);
@@ -180,6 +183,7 @@ static int follow(struct dp_trainer *t, uint64_t since_ns, struct dp_err *err)
 {
     struct dp_msg_regroup m = *dp_control_regroup(t->control);
     char why_not[300] = "";
+    uint32_t n_copies = 0;
     int rc;
 
     if (tear_down(t, err) < 0 || take_layout(t, &m, err) < 0) {
@@ -195,13 +199,13 @@ static int follow(struct dp_trainer *t, uint64_t since_ns, struct dp_err *err)
     dp_trainer_serve(t);
     if (dp_collectives_agree(&t->collectives, dp_trainer_lead(t, err), err) < 0)
         return -1;
-    rc = dp_trainer_rescue(t, why_not, sizeof why_not, err);
+    rc = dp_trainer_rescue(t, &n_copies, why_not, sizeof why_not, err);
     if (rc < 0 || (rc == 0 && build_up(t, err) < 0))
         return -1;
     dp_control_state(t->control, t->step, 0, &t->layout);
     dp_save_clock_boundary(&t->save_clock, dp_now_ns(), &(struct dp_save_clock_took){0}); /* the wait was no step's */
     dp_memory_trim();
-    tell(t, m.text, why_not);
+    tell(t, m.text, n_copies, why_not);
     return dp_trainer_rest_of_boundary(t, err) < 0 ? -1 : 1;
 }
 

@@ -47,9 +47,14 @@ static void fill(const struct dp_trainer *t, struct dp_rescue_offer *o)
 {
     o->standing = t->standing;
     o->is_new = t->is_new;
-    for (uint32_t i = 0; i < t->layout.n_layers; i++)
+    o->copies_step = dp_copies_step(t->copies);
+    o->can_copies_step = dp_copies_can_step(t->copies, o->copies_step);
+    for (uint32_t i = 0; i < t->layout.n_layers; i++) {
         if (t->rescue->layer[i] || (t->stage && dp_stage_find(t->stage, i)))
             dp_layer_set_add(o->layers, i);
+        if (dp_copies_has(t->copies, i))
+            dp_layer_set_add(o->copies, i);
+    }
 }
 
 /* The leader looks at what all have, and tells them. */
@@ -79,6 +84,17 @@ out:
 }
 
 /* ---- the same step everywhere ---- */
+
+/* Copies that cannot come along are none: the plan counts on none of them. */
+static int step_copies(struct dp_trainer *t, const struct dp_rescue_plan *p, struct dp_err *err)
+{
+    if (dp_copies_step(t->copies) + 1 == p->step && p->order.step > 0 && dp_copies_can_step(t->copies, p->step - 1) &&
+        dp_copies_step_again(t->copies, p->step - 1, dp_trainer_grad_scale(t, p->order.grad_norm), err) < 0)
+        return dp_err_prefix(err, "copies of layers");
+    if (dp_copies_step(t->copies) != p->step)
+        dp_trainer_copies_end(t);
+    return 0;
+}
 
 /* Whoever has not heard the newest order hears it of the plan; its gradients are whole. */
 static int step_again(struct dp_trainer *t, const struct dp_rescue_plan *p, struct dp_err *err)
@@ -117,15 +133,39 @@ static int take_out(struct dp_trainer *t, struct dp_err *err)
     return rc;
 }
 
-/* Schemes that other workers have applied already. */
+/* Copies become layers where others count on them; the rest may go on as copies. */
+static int promote(struct dp_trainer *t, const struct dp_rescue_plan *p, struct dp_err *err)
+{
+    for (uint32_t i = 0; i < t->layout.n_layers; i++) {
+        if (p->provider[i] != t->rank || t->rescue->layer[i])
+            continue;
+        t->rescue->layer[i] = dp_copies_take(t->copies, i, err);
+        if (!t->rescue->layer[i])
+            return -1;
+    }
+    return 0;
+}
+
+/* One scheme that other workers have applied already. */
+static int catch_up_with(struct dp_trainer *t, const struct dp_scheme *s, double target, struct dp_err *err)
+{
+    struct dp_layer **copy;
+    uint32_t n = dp_copies_list(t->copies, &copy);
+
+    for (uint32_t i = 0; i < t->layout.n_layers; i++)
+        if (t->rescue->layer[i] && s->catch_up(t->rescue->layer[i], target, err) < 0)
+            return -1;
+    for (uint32_t i = 0; i < n; i++)
+        if (s->catch_up(copy[i], target, NULL) < 0)
+            copy[i] = NULL; /* it is dropped */
+    return 0;
+}
+
 static int catch_up(struct dp_trainer *t, const struct dp_rescue_plan *p, struct dp_err *err)
 {
-    for (uint32_t k = 0; k < DP_N_SCHEMES; k++) {
-        for (uint32_t i = 0; p->schemes_catch_up >> k & 1 && i < t->layout.n_layers; i++)
-            if (t->rescue->layer[i] &&
-                dp_scheme_at((enum dp_scheme_id)k)->catch_up(t->rescue->layer[i], p->order.scheme[k].target, err) < 0)
-                return -1;
-    }
+    for (uint32_t k = 0; k < DP_N_SCHEMES; k++)
+        if (p->schemes_catch_up >> k & 1 && catch_up_with(t, dp_scheme_at((enum dp_scheme_id)k), p->order.scheme[k].target, err) < 0)
+            return -1;
     t->standing.schemes_done |= p->schemes_catch_up;
     return 0;
 }
@@ -134,7 +174,8 @@ static int make_even(struct dp_trainer *t, struct dp_err *err)
 {
     const struct dp_rescue_plan *p = &t->rescue->plan;
 
-    if (step_again(t, p, err) < 0 || take_out(t, err) < 0 || catch_up(t, p, err) < 0)
+    if (step_again(t, p, err) < 0 || step_copies(t, p, err) < 0 || take_out(t, err) < 0 || promote(t, p, err) < 0 ||
+        catch_up(t, p, err) < 0)
         return -1;
     t->step = t->standing.step = t->standing.given = p->step;
     return 0;
@@ -309,7 +350,7 @@ static int try(struct dp_trainer *t, struct dp_err *err)
     return 0;
 }
 
-int dp_trainer_rescue(struct dp_trainer *t, char *why, size_t cap, struct dp_err *err)
+int dp_trainer_rescue(struct dp_trainer *t, uint32_t *n_copies, char *why, size_t cap, struct dp_err *err)
 {
     if (try(t, err) < 0) {
         if (err->code == DP_EGONE || dp_trainer_must_regroup(t))
@@ -318,6 +359,7 @@ int dp_trainer_rescue(struct dp_trainer *t, char *why, size_t cap, struct dp_err
         return 0;
     }
     log_step(t, &t->rescue->plan);
+    *n_copies = t->rescue->plan.n_copies;
     dp_trainer_rescue_end(t);
     if (dp_trainer_count_reached(t, err) < 0)
         return -1;
@@ -329,10 +371,9 @@ int dp_trainer_rest_of_boundary(struct dp_trainer *t, struct dp_err *err)
 {
     struct dp_step_order o = t->standing.order;
 
-    if (o.step == 0)
-        return dp_trainer_copies_open(t, err);
+    o.step = t->step; /* before the first order there is none */
     o.flags &= ~(uint32_t)DP_ORDER_HANDOVER; /* the regroup ended it */
-    o.flags |= DP_ORDER_COPIES;
+    o.flags |= DP_ORDER_COPIES; /* layers have other owners */
     o.shadow = DP_SHADOW_NONE;
     return dp_trainer_boundary(t, &o, err);
 }

@@ -31,12 +31,12 @@ static bool takes_part(const struct dp_rescue_offer *offers, const struct dp_lay
     return !l->gone[rank] && !offers[rank].is_new;
 }
 
-static bool has_any(const struct dp_rescue_offer *o)
+static bool is_empty(const uint8_t set[DP_LAYER_SET_BYTES])
 {
     for (uint32_t i = 0; i < DP_LAYER_SET_BYTES; i++)
-        if (o->layers[i])
-            return true;
-    return false;
+        if (set[i])
+            return false;
+    return true;
 }
 
 /* The newest step that anybody has done, or may do. */
@@ -63,24 +63,45 @@ static bool comes_along(const struct dp_standing *s, const struct dp_rescue_plan
     return s->step == p->step || (s->step + 1 == p->step && s->given == p->step && p->order.step > 0);
 }
 
+/* Can its copies? Those that cannot are not counted. */
+static bool copies_come_along(const struct dp_rescue_offer *o, const struct dp_rescue_plan *p)
+{
+    return o->copies_step == p->step || (o->copies_step + 1 == p->step && o->can_copies_step && p->order.step > 0);
+}
+
+static bool has_any(const struct dp_rescue_offer *o, const struct dp_rescue_plan *p)
+{
+    return !is_empty(o->layers) || (!is_empty(o->copies) && copies_come_along(o, p));
+}
+
+static bool has_copy(const struct dp_rescue_offer *o, uint32_t layer, const struct dp_rescue_plan *p)
+{
+    return dp_layer_set_has(o->copies, layer) && copies_come_along(o, p);
+}
+
 static void check_standing(const struct dp_rescue_offer *offers, const struct dp_layout *l, struct dp_rescue_plan *p)
 {
     for (uint32_t r = 0; r < l->n_workers && p->is_possible; r++)
-        if (takes_part(offers, l, r) && has_any(&offers[r]) && !comes_along(&offers[r].standing, p))
+        if (takes_part(offers, l, r) && !is_empty(offers[r].layers) && !comes_along(&offers[r].standing, p))
             refuse(p, "worker %u has done %llu steps, and others %llu", r, (unsigned long long)offers[r].standing.step,
                    (unsigned long long)p->step);
 }
 
-/* Who is to have it, if it has it, else the first that has. returns n_workers: nobody. */
-static uint32_t find_provider(const struct dp_rescue_offer *offers, const struct dp_layout *l, uint32_t layer)
+/* Who is to have it, if it has it or a copy, else the first that has, else the first with a copy. returns n_workers: nobody. */
+static uint32_t find_provider(const struct dp_rescue_offer *offers, const struct dp_layout *l, uint32_t layer,
+                              const struct dp_rescue_plan *p)
 {
-    uint32_t owner = dp_layout_owner(l, layer), r = 0;
+    uint32_t owner = dp_layout_owner(l, layer), own = l->n_workers, copy = l->n_workers;
 
-    if (takes_part(offers, l, owner) && dp_layer_set_has(offers[owner].layers, layer))
+    if (takes_part(offers, l, owner) && (dp_layer_set_has(offers[owner].layers, layer) || has_copy(&offers[owner], layer, p)))
         return owner;
-    while (r < l->n_workers && (!takes_part(offers, l, r) || !dp_layer_set_has(offers[r].layers, layer)))
-        r++;
-    return r;
+    for (uint32_t r = l->n_workers; r-- > 0;) {
+        if (!takes_part(offers, l, r))
+            continue;
+        own = dp_layer_set_has(offers[r].layers, layer) ? r : own;
+        copy = has_copy(&offers[r], layer, p) ? r : copy;
+    }
+    return own < l->n_workers ? own : copy;
 }
 
 static void find_providers(const struct dp_rescue_offer *offers, const struct dp_layout *l, struct dp_rescue_plan *p)
@@ -88,16 +109,17 @@ static void find_providers(const struct dp_rescue_offer *offers, const struct dp
     uint32_t n_missing = 0, first = 0;
 
     for (uint32_t i = 0; i < l->n_layers; i++) {
-        uint32_t r = find_provider(offers, l, i);
+        uint32_t r = find_provider(offers, l, i, p);
 
         p->provider[i] = (uint16_t)r;
+        p->n_copies += r < l->n_workers && !dp_layer_set_has(offers[r].layers, i);
         if (r == l->n_workers && n_missing++ == 0)
             first = i;
     }
     if (n_missing == 1)
-        refuse(p, "layer %u is lost: no other worker has it", first);
+        refuse(p, "layer %u is lost: no other worker has it, or a whole copy", first);
     else if (n_missing)
-        refuse(p, "%u layers are lost, layer %u is the first: no other worker has them", n_missing, first);
+        refuse(p, "%u layers are lost, layer %u is the first: no other worker has them, or whole copies", n_missing, first);
 }
 
 /* Of one scheme that the order has: have all applied it, or none, or can those who have not do it alone? */
@@ -109,7 +131,7 @@ static void look_at_scheme(const struct dp_rescue_offer *offers, const struct dp
     for (uint32_t r = 0; r < l->n_workers; r++) {
         const struct dp_standing *at = &offers[r].standing;
 
-        if (!takes_part(offers, l, r) || !has_any(&offers[r]))
+        if (!takes_part(offers, l, r) || !has_any(&offers[r], p))
             continue;
         n++;
         n_done += at->order.step == p->step && at->schemes_done >> id & 1;

@@ -2,8 +2,9 @@
 /* After a loss: may those who are left go on with the step that they are at, from the layers that they have?
  *
  * A step is ordered by the leader when all have given it their part of its sums. So whoever is left is at one of two boundaries: it has
- * done the newest step that was ordered, or it has all gradients of it and can do it now, with the order of one that heard it. If every
- * layer is with one of them, no step is lost but the one under way. Here is who has what, and what follows; rescue.c does it. */
+ * done the newest step that was ordered, or it has all gradients of it and can do it now, with the order of one that heard it. So it is
+ * with copies of others' layers (worker/copies/). If every layer is with one of them, no step is lost but the one
+ * under way. Here is who has what, and what follows; rescue.c does it. */
 #ifndef DP_WORKER_TRAIN_RESCUE_PLAN_H
 #define DP_WORKER_TRAIN_RESCUE_PLAN_H
 
@@ -26,6 +27,9 @@ struct dp_standing {
 struct dp_rescue_offer {
     struct dp_standing standing;
     uint8_t layers[DP_LAYER_SET_BYTES]; /* that it has, at standing.step; bit index % 8 of byte index / 8 */
+    uint8_t copies[DP_LAYER_SET_BYTES]; /* of others' layers, whole, at copies_step */
+    uint64_t copies_step;
+    uint8_t can_copies_step; /* and all gradients of the next step are there */
     uint8_t is_new; /* it was in no layout before this one, and knows nothing of the run */
 };
 
@@ -40,11 +44,12 @@ struct dp_rescue_plan {
     uint32_t schemes_missing;   /* bits: that nobody has applied */
     uint32_t schemes_catch_up;  /* that some have, and the others can do alone */
     uint32_t schemes_told;
-    uint16_t provider[DP_MAX_LAYERS]; /* of each layer of the model */
+    uint16_t provider[DP_MAX_LAYERS]; /* of each layer of the model: from its own layers, or where it has not that one, from its copies */
+    uint32_t n_copies; /* of them are from copies */
 };
 
 /* offers: [layout->n_workers], those of workers that are gone in the layout, which is the next one, are not looked at. Whoever is at the
- * step before the plan's, and has layers, is to do that step. Pure; *plan: =. */
+ * step before the plan's, with layers or copies, is to do that step on them. Pure; *plan: =. */
 void dp_rescue_plan_make(const struct dp_rescue_offer *offers, const struct dp_layout *layout, struct dp_rescue_plan *plan);
 
 /* layer: below DP_MAX_LAYERS. Sets begin as zeros. */

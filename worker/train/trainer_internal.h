@@ -102,8 +102,9 @@ bool dp_trainer_must_regroup(void *arg);
 /* Of a regroup (rescue.c). A loss was noticed: from here on nothing that this worker has is let go of. DP_ENOMEM. */
 int dp_trainer_rescue_begin(struct dp_trainer *t, struct dp_err *err);
 /* Go on from the layers that all have, in the layout in force. Collective. returns 1: stage and all that belongs to the layout are
- * there, and t->step is the step that all have done; 0: it cannot be, `why` says why, and the checkpoint is next; -1: another loss. */
-int dp_trainer_rescue(struct dp_trainer *t, char *why, size_t cap, struct dp_err *err);
+ * there, t->step is the step that all have done, and *n_copies layers were copies; 0: it cannot be, `why`
+ * says why, and the checkpoint is next; -1: another loss. */
+int dp_trainer_rescue(struct dp_trainer *t, uint32_t *n_copies, char *why, size_t cap, struct dp_err *err);
 /* What was kept and is nobody's now is freed. */
 void dp_trainer_rescue_end(struct dp_trainer *t);
 /* After a rescue: what of the boundary of that step nobody has done. Collective. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whole runs of three workers, one of which has no layers and is killed at every kind of moment: the others go on with the step that
- * they are at, in another layout, read no checkpoint, and have the losses of a run of one worker, each step's line once. */
+/* Whole runs of three workers, one of which has no layers, or layers of which others have copies, and is killed at every kind of moment:
+ * the others go on with the step that they are at, in another layout, read no checkpoint, and have the losses of a run of one worker,
+ * each step's line once. */
 #define _GNU_SOURCE /* nftw */
 #include "tests/unit/unit.h"
 
@@ -18,6 +19,7 @@
 #include "worker/checkpoint/distributed.h"
 #include "worker/handover/transfer.h"
 #include "worker/scheme/prune_select.h"
+#include "worker/shadow/pace.h"
 #include "worker/step/pipeline.h"
 #include "worker/step/step_sync.h"
 #include "worker/step/tied_head.h"
@@ -28,6 +30,8 @@
 #define STEPS 32
 #define EVERY 8   /* steps between two checkpoints, and evaluations */
 #define KILL_AT 16 /* a step with everything at its boundary: schemes, evaluation, checkpoint */
+#define AGAIN_AT 24 /* a step; LATER */
+#define PREPARED_AT 8 /* steps that are begun before anybody hears of the hand-over: copies are whole by then */
 #define WAIT_MS 20
 #define HANG_NS (50 * DP_SECOND_NS) /* only a fault takes so long */
 
@@ -67,7 +71,9 @@ static enum scheme scheme;
 static uint32_t victim, laggard; /* laggard: hears no order of KILL_AT, but the REGROUP; N: none does */
 static bool misses_boundary;     /* the laggard hears that order, and does its step, but nothing of its boundary */
 static enum moment moment;
-static enum { NOT_AGAIN, WITHOUT_LAYERS, WITH_LAYERS } dies_again; /* worker 1, in the regroup */
+static enum { NOT_AGAIN, WITHOUT_LAYERS, WITH_LAYERS, LATER } dies_again; /* `second`, in the regroup; or when it trains again */
+static uint32_t second;          /* worker 1, or where that is the victim 2 */
+static bool has_copies;          /* all have layers, and copies of another's */
 static uint32_t cuts[N + 1];     /* of the regroup */
 static bool is_saving;           /* the run has checkpoints */
 
@@ -82,13 +88,13 @@ static const char *const options[N_SCHEMES][5] = {
 
 static int load(struct dp_train_config *c, uint32_t n, const char *log, const char *checkpoints, struct dp_err *err)
 {
-    static char text[6][160];
+    static char text[7][160];
     char *over[] = {(char *)"model.blocks=4", (char *)"model.channels=12", (char *)"model.heads=3", (char *)"model.context=8",
                     (char *)"train.batch=2", (char *)"train.microbatches=2", (char *)"data.eval_batches=2",
                     (char *)options[scheme][0], (char *)options[scheme][1], (char *)options[scheme][2],
                     (char *)options[scheme][3], (char *)options[scheme][4], (char *)"pipeline.threads=1",
-                    text[0], text[1], text[2], text[3], text[4], text[5],
-                    (char *)(n == 1 ? "pipeline.layout=" : victim == 0 ? "pipeline.layout=-|0-2|3-5" : "pipeline.layout=0-2|3-5|-"),
+                    text[0], text[1], text[2], text[3], text[4], text[5], text[6],
+                    (char *)(has_copies ? "handover.copies=1" : "handover.copies=0"),
                     (char *)"data.eval_every=8", (char *)"checkpoint.keep=1", (char *)"checkpoint.resume=none"};
 
     snprintf(text[0], sizeof text[0], "data.path=%s/text", dir);
@@ -97,6 +103,8 @@ static int load(struct dp_train_config *c, uint32_t n, const char *log, const ch
     snprintf(text[3], sizeof text[3], "train.steps=%d", STEPS);
     snprintf(text[4], sizeof text[4], "checkpoint.dir=%s", checkpoints);
     snprintf(text[5], sizeof text[5], "checkpoint.every=%d", checkpoints[0] ? EVERY : 0);
+    snprintf(text[6], sizeof text[6], "pipeline.layout=%s",
+             n == 1 ? "" : has_copies ? "0-1|2-3|4-5" : victim == 0 ? "-|0-2|3-5" : "0-2|3-5|-");
     return dp_train_config_load(NULL, sizeof over / sizeof over[0], over, c, err);
 }
 
@@ -162,6 +170,8 @@ WRAP(int, dp_step_sync, struct dp_collectives *s, const struct dp_train_config *
     int rc;
 
     die_at_step(BEFORE_SUM, step);
+    if (my_rank == second && dies_again == LATER && step == AGAIN_AT)
+        raise(SIGKILL);
     rc = __real_dp_step_sync(s, config, step, part, reached, migration, shadow, order, err);
     if (rc == 0)
         die_at_step(AFTER_SUM, step);
@@ -243,7 +253,7 @@ WRAP(int, dp_member_vote_yes, struct dp_member *m, struct dp_msg_vote *vote, str
 WRAP(struct dp_transfer *, dp_transfer_create, const struct dp_handover_args *args, uint64_t migration, const struct dp_moves *moves,
      const struct dp_layout *next, struct dp_err *err)
 {
-    if (my_rank == 1 && dies_again == WITH_LAYERS && args->held)
+    if (my_rank == second && dies_again == WITH_LAYERS && args->held)
         raise(SIGKILL);
     return __real_dp_transfer_create(args, migration, moves, next, err);
 }
@@ -251,9 +261,21 @@ WRAP(struct dp_transfer *, dp_transfer_create, const struct dp_handover_args *ar
 WRAP(int, dp_tied_head_renew, struct dp_tied_head *t, const struct dp_layout *layout, struct dp_stage *stage, uint64_t step,
      uint64_t *wait_ns, struct dp_err *err)
 {
-    if (my_rank == 1 && dies_again == WITHOUT_LAYERS)
+    if (my_rank == second && dies_again == WITHOUT_LAYERS)
         raise(SIGKILL);
     return __real_dp_tied_head_renew(t, layout, stage, step, wait_ns, err);
+}
+
+WRAP(const struct dp_msg_prepare *, dp_control_prepare, const struct dp_control *c)
+{
+    return at_step < PREPARED_AT ? NULL : __real_dp_control_prepare(c);
+}
+
+/* No clock decides when a copy is whole. */
+WRAP(uint64_t, dp_pace_budget, const struct dp_pace *p, uint64_t step_ns, uint64_t gradient_bytes)
+{
+    (void)p, (void)step_ns, (void)gradient_bytes;
+    return UINT64_MAX;
 }
 
 /* To `log` alone: what is printed would be taken for results of the test. */
@@ -403,8 +425,10 @@ static int play(struct dp_transport *t, uint32_t rank)
     UNTIL(worker[victim].is_closed);
     regroup(first_epoch + 1, cuts);
     if (dies_again) {
-        UNTIL(worker[1].is_closed);
-        regroup(first_epoch + 2, (const uint32_t[]){0, 0, 0, 6});
+        const uint32_t last = 3 - victim - second;
+
+        UNTIL(worker[second].is_closed);
+        regroup(first_epoch + 2, last == 0 ? (const uint32_t[]){0, 6, 6, 6} : (const uint32_t[]){0, 0, 0, 6});
     }
     UNTIL(is_over(0) && is_over(1) && is_over(2));
     if (!newest.kind || (moment != SELECTED && !strstr(newest.text, "no step is lost") != is_lost)) {
@@ -456,9 +480,10 @@ static void check_boundary(void)
 static void run(void)
 {
     procs_body_fn *const bodies[] = {body, body, body, play};
-    int want[] = {0, dies_again ? 256 + SIGKILL : 0, 0, 0};
+    int want[] = {0, 0, 0, 0};
     static int n;
 
+    want[second] = dies_again ? 256 + SIGKILL : 0;
     want[victim] = 256 + SIGKILL;
     snprintf(log_path, sizeof log_path, "%s/run-%d.jsonl", dir, n);
     snprintf(checkpoint_dir, sizeof checkpoint_dir, "%s/checkpoints-%d", dir, n++);
@@ -478,10 +503,18 @@ static void set_case(enum moment what, uint32_t whose)
     laggard = N;
     misses_boundary = false;
     dies_again = NOT_AGAIN;
+    second = victim == 1 ? 2 : 1;
     if (victim == 0)
         what % 2 ? regroup_as(0, 5) : regroup_as(0, 1);
+    else if (victim == 1)
+        what % 2 ? regroup_as(1, 1) : regroup_as(6, 6);
     else
         what % 2 ? regroup_as(5, 6) : regroup_as(1, 6);
+}
+
+static bool is_leaders(int m)
+{
+    return m == UNTOLD || m == LEADER_LOGS || m == SAVING || m == SAVED;
 }
 
 static void one_without_layers_dies_at_any_moment(void **state)
@@ -489,14 +522,12 @@ static void one_without_layers_dies_at_any_moment(void **state)
     (void)state;
     is_saving = true;
     for (int m = 0; m < N_MOMENTS; m++) {
-        bool is_leaders = m == UNTOLD || m == LEADER_LOGS || m == SAVING || m == SAVED;
-
         scheme = m % 2 ? TIED : PRUNING;
         set_case((enum moment)m, 0);
         run();
         compare(m == SELECTED);
         check_boundary();
-        if (is_leaders)
+        if (is_leaders(m))
             continue;
         set_case((enum moment)m, 2);
         run();
@@ -575,12 +606,83 @@ static void another_one_dies_meanwhile(void **state)
     scheme = PRUNING;
 }
 
+/* Whoever it is: another one has copies of its layers, and no checkpoint is there to go back to. */
+static void one_with_layers_dies_at_any_moment(void **state)
+{
+    (void)state;
+    has_copies = true;
+    for (int m = 0; m < N_MOMENTS; m++) {
+        scheme = m / N % 2 ? TIED : PRUNING;
+        is_saving = m == SAVING || m == SAVED;
+        set_case((enum moment)m, is_leaders(m) ? 0 : (uint32_t)m % N);
+        run();
+        compare(m == SELECTED);
+        check_boundary();
+    }
+    is_saving = false;
+    for (scheme = FREEZING; scheme < N_SCHEMES; scheme++) {
+        set_case(NEXT_FORWARD, (uint32_t)scheme % N);
+        run();
+        compare(false);
+        check_boundary();
+    }
+    scheme = PRUNING;
+    has_copies = false;
+}
+
+/* It does the step on its own layers and on its copies, of which some become layers. */
+static void one_with_copies_has_not_heard_the_order(void **state)
+{
+    (void)state;
+    has_copies = true;
+    for (scheme = PRUNING; scheme < N_SCHEMES; scheme++) {
+        set_case(scheme % 2 ? LEADER_LOGS : AFTER_SUM, scheme % 2 ? 0 : 2);
+        laggard = 1;
+        run();
+        compare(false);
+        check_boundary();
+    }
+    scheme = FREEZING;
+    set_case(EVALUATING, 0);
+    laggard = 1;
+    misses_boundary = true;
+    run();
+    compare(false);
+    check_boundary();
+    scheme = PRUNING;
+    has_copies = false;
+}
+
+/* Copies are made anew after the first loss, and the last worker goes on alone. */
+static void two_die_one_after_the_other(void **state)
+{
+    (void)state;
+    has_copies = true;
+    for (uint32_t first = 0; first < N; first++) {
+        scheme = first % 2 ? TIED : PRUNING;
+        set_case(NEXT_FORWARD, first);
+        dies_again = LATER;
+        run();
+        compare(false);
+        check_boundary();
+    }
+    set_case(NEXT_FORWARD, 0);
+    regroup_as(0, 0);
+    dies_again = WITHOUT_LAYERS;
+    run();
+    compare(false);
+    check_boundary();
+    dies_again = NOT_AGAIN;
+    scheme = PRUNING;
+    has_copies = false;
+}
+
 static int set_up(void **state)
 {
     procs_body_fn *const bodies[] = {body_alone};
 
     (void)state;
-    victim = laggard = N;
+    victim = laggard = second = N;
     fake_daemon_start(&d);
     snprintf(dir, sizeof dir, "%s", d.dir);
     run_files_text(dir);
@@ -612,6 +714,9 @@ int main(void)
         cmocka_unit_test(one_has_not_heard_the_order),
         cmocka_unit_test(one_has_not_frozen_yet),
         cmocka_unit_test(another_one_dies_meanwhile),
+        cmocka_unit_test(one_with_layers_dies_at_any_moment),
+        cmocka_unit_test(one_with_copies_has_not_heard_the_order),
+        cmocka_unit_test(two_die_one_after_the_other),
     };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -61,10 +61,10 @@ static void a_layer_that_nobody_has_ends_it(void **state)
     give(3, 2, 3); /* which is not there any more */
     make();
     assert_false(plan.is_possible);
-    assert_string_equal(plan.why_not, "layer 2 is lost: no other worker has it");
+    assert_string_equal(plan.why_not, "layer 2 is lost: no other worker has it, or a whole copy");
     memset(offer[2].layers, 0, sizeof offer[2].layers);
     make();
-    assert_string_equal(plan.why_not, "3 layers are lost, layer 2 is the first: no other worker has them");
+    assert_string_equal(plan.why_not, "3 layers are lost, layer 2 is the first: no other worker has them, or whole copies");
 }
 
 /* It does the step with the order of another one, if it has all gradients of it. */
@@ -117,6 +117,77 @@ static void whoever_has_none_may_be_anywhere(void **state)
     make();
     assert_true(plan.is_possible);
     assert_int_equal(plan.step, AT);
+}
+
+static void copy(uint32_t rank, uint32_t first, uint32_t end)
+{
+    for (uint32_t i = first; i < end; i++)
+        dp_layer_set_add(offer[rank].copies, i);
+    offer[rank].copies_step = AT;
+}
+
+/* Of a worker that was lost with two layers. */
+static void a_copy_is_as_good(void **state)
+{
+    (void)state;
+    begin();
+    memset(offer[1].layers, 0, sizeof offer[1].layers);
+    copy(2, 2, 4);
+    make();
+    assert_true(plan.is_possible);
+    assert_int_equal(plan.n_copies, 2);
+    assert_int_equal(plan.provider[2], 2);
+    assert_int_equal(plan.provider[3], 2);
+    copy(0, 2, 4); /* an owner to be takes its own */
+    copy(1, 2, 3);
+    make();
+    assert_int_equal(plan.provider[2], 1);
+    assert_int_equal(plan.provider[3], 2);
+    give(1, 3, 4); /* and layers come before copies */
+    next.cut[1] = 4;
+    next.cut[2] = 4;
+    offer[0].copies_step = AT - 3;
+    make();
+    assert_int_equal(plan.provider[3], 1);
+    assert_int_equal(plan.n_copies, 1);
+}
+
+static void a_copy_is_a_step_behind_or_too_old(void **state)
+{
+    (void)state;
+    begin();
+    memset(offer[1].layers, 0, sizeof offer[1].layers);
+    copy(2, 2, 4);
+    offer[2].copies_step = AT - 1;
+    offer[2].can_copies_step = true;
+    make();
+    assert_true(plan.is_possible);
+    offer[2].can_copies_step = false;
+    make();
+    assert_false(plan.is_possible);
+    offer[2].can_copies_step = true;
+    offer[2].copies_step = AT - 2;
+    make();
+    assert_false(plan.is_possible);
+}
+
+/* One has layers of others alone, and has not pruned them. */
+static void copies_count_when_something_is_pruned(void **state)
+{
+    (void)state;
+    begin();
+    memset(offer[1].layers, 0, sizeof offer[1].layers);
+    copy(1, 2, 4);
+    for (uint32_t r = 0; r < N; r++) {
+        offer[r].standing.order.flags = DP_ORDER_SCHEME;
+        offer[r].standing.order.scheme[DP_SCHEME_PRUNE].is_due = 1;
+        offer[r].standing.schemes_done = r == 1 ? 0 : 1u << DP_SCHEME_PRUNE;
+    }
+    make();
+    assert_false(plan.is_possible);
+    offer[1].standing.schemes_done = 1u << DP_SCHEME_PRUNE;
+    make();
+    assert_true(plan.is_possible);
 }
 
 static void before_the_first_step(void **state)
@@ -216,6 +287,9 @@ int main(void)
         cmocka_unit_test(one_is_a_step_behind),
         cmocka_unit_test(an_order_is_enough),
         cmocka_unit_test(whoever_has_none_may_be_anywhere),
+        cmocka_unit_test(a_copy_is_as_good),
+        cmocka_unit_test(a_copy_is_a_step_behind_or_too_old),
+        cmocka_unit_test(copies_count_when_something_is_pruned),
         cmocka_unit_test(before_the_first_step),
         cmocka_unit_test(what_nobody_has_pruned_is_pruned),
         cmocka_unit_test(what_some_have_frozen_the_others_freeze),
