@@ -17,6 +17,7 @@
 #include "policies/graph/search/search.h"
 
 #define MAX_STEPS UINT64_C(10000000000) /* a few minutes of one core */
+#define MOVES 3u /* steps of moves for one of a cut, which takes several times as long */
 
 struct search {
     const struct dp_graph *g;
@@ -55,16 +56,17 @@ static struct dp_maxload question(const struct search *s, const struct dp_ideals
                                .lower_ns = s->out->bound_ns};
 }
 
-/* The best of one order, if it is within `known`: bounds from a little above the lower bound up, since a near one saves much.
+/* The best of one order, if it is within `known`: bounds from nearer to the lower bound up, since a near one saves much.
  * *a: the caller's to release. returns 0 or -1. */
 static int cut_within(struct search *s, const struct dp_ideals *ideals, uint64_t known, struct dp_maxload_answer *a, struct dp_err *err)
 {
-    uint64_t low = s->work_ns; /* measured: from the bound with traffic the search for orders finds less */
+    uint64_t low = s->work_ns, slack; /* measured: from the bound with traffic the search for orders finds less */
     int rc = DP_MAXLOAD_NONE;
 
     *a = (struct dp_maxload_answer){0};
 
-    for (uint64_t slack = low / 64 + 1; rc == DP_MAXLOAD_NONE; slack *= 4) {
+    slack = s->best.n_stages && known > low ? (known - low) / 4 + 1 : low / 64 + 1;
+    for (; rc == DP_MAXLOAD_NONE; slack *= 4) {
         bool is_last = low >= known || slack >= known - low;
         struct dp_maxload q = question(s, ideals, is_last ? known : low + slack);
 
@@ -189,15 +191,20 @@ static int move_units(void *arg, uint32_t *stage, uint64_t seed, uint32_t heat, 
                       struct dp_err *err)
 {
     struct search *s = ((struct order_search *)arg)->s;
+    uint64_t made = 0;
     const struct dp_refine q = {.units = &s->units,
                                 .accel_bytes = s->ask->accel_bytes,
+                                .n_stages = s->ask->n_accel,
                                 .seed = seed,
-                                .max_steps = max_steps,
+                                .max_steps = max_steps < UINT64_MAX / MOVES ? MOVES * max_steps : UINT64_MAX / 2,
                                 .heat = heat,
                                 .watch = s->watch,
                                 .lower_ns = s->out->bound_ns};
+    int rc;
 
-    return dp_refine_run(&q, stage, steps, err);
+    rc = dp_refine_run(&q, stage, &made, err);
+    *steps += made / MOVES;
+    return rc;
 }
 
 /* A dynamic program knows only how far it is itself. */

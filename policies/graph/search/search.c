@@ -8,7 +8,7 @@
 
 #define STEPS_PER_UNIT 10000u            /* measured: 0.1 s at 325 units, below 0.5 s at 1250 (make bench-graphs) */
 #define MOST_STEPS UINT64_C(12000000)    /* half a second of a core */
-#define HOT 4096u /* see refine.h */
+#define HOT 16384u /* see refine.h */
 #define WARM 64u   /* likewise */
 
 /* A little above the best, for the pool. */
@@ -65,7 +65,8 @@ static int try_rules(struct dp_pool *p, uint64_t until_steps, struct dp_err *err
 
 static int search_round(struct dp_pool *p, uint64_t begin, uint64_t steps, struct dp_err *err)
 {
-    uint64_t rules = steps / 10 * 3, each = steps / 20 * 3; /* shares, and heats, as they were best on published graphs */
+    /* Shares, and heats, as they were best on published graphs; what is moved without a cut is worth more than orders are. */
+    uint64_t rules = p->s->refine ? steps / 20 * 3 : steps / 10 * 3, each = (steps - rules) / 14 * 3;
     bool is_learned = p->s->algorithm == DP_PLAN_LEARNED;
     int rc = is_learned || !p->s->source ? try_learned(p, UINT64_MAX, begin + rules, err)
                                          : try_learned(p, p->s->source->n, begin + rules / 2, err);

@@ -320,6 +320,41 @@ static void moves(void **state)
     }
 }
 
+/* A plan that leaves stages unused: passes part what there is, and no edge leads backwards. */
+static void parts(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 12; i++) {
+        struct dp_units u;
+        struct dp_graph g;
+        struct dp_refine q = {.units = &u, .accel_bytes = UINT64_MAX, .n_stages = 6, .seed = i, .max_steps = STEPS, .heat = i % 3 * 2000};
+        uint32_t *stage, n_used = 0, n_before = 1 + i % 3;
+        bool is_used[6] = {false};
+        uint64_t steps = 0, before;
+
+        make_cells(&g, 80, i, 1e9);
+        assert_int_equal(dp_units_create(&u, &g, NULL), 0);
+        stage = calloc(u.n, sizeof *stage);
+        assert_non_null(stage);
+        for (uint32_t v = 0; v < u.n; v++)
+            stage[v] = v * n_before / u.n;
+        before = load_of(&g, &u, stage, 6);
+        assert_int_equal(dp_refine_run(&q, stage, &steps, NULL), 0);
+        assert_true(load_of(&g, &u, stage, 6) < before);
+        for (uint32_t v = 0; v < u.n; v++) {
+            assert_true(stage[v] < 6);
+            n_used += !is_used[stage[v]];
+            is_used[stage[v]] = true;
+            for (uint32_t k = u.succ_at[v]; k < u.succ_at[v + 1]; k++)
+                assert_true(stage[v] <= stage[u.succ[k]]);
+        }
+        assert_true(n_used > n_before);
+        free(stage);
+        dp_units_release(&u);
+        dp_graph_release(&g);
+    }
+}
+
 /* Every rule makes an order: all units, none before one of its predecessors. */
 static void rules(void **state)
 {
@@ -362,7 +397,7 @@ static void rules(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(never_worse), cmocka_unit_test(better_somewhere), cmocka_unit_test(small_graphs),
     cmocka_unit_test(same_seed),   cmocka_unit_test(hierarchical),     cmocka_unit_test(ended),
-    cmocka_unit_test(moves),       cmocka_unit_test(rules),
+    cmocka_unit_test(moves),       cmocka_unit_test(parts),            cmocka_unit_test(rules),
     cmocka_unit_test(asks_its_source), cmocka_unit_test(learned_needs_a_source),
 };
 TEST_MAIN("graph_search", tests)
