@@ -166,7 +166,11 @@ bench-slices: worker/dynpipe-worker cli/dynpipe daemon/dynpiped spank_plugin/spa
 .PHONY: bench-pause
 bench-pause: worker/dynpipe-worker cli/dynpipe daemon/dynpiped spank_plugin/spank_dynpipe.so
 	$(srcdir)/worker/bench/bench_pause --build . $(BENCHFLAGS)
-EXTRA_DIST += worker/bench/bench_demo worker/bench/bench_endurance worker/bench/bench_pause worker/bench/bench_saving worker/bench/bench_schemes \
+# make bench-copies: what do copies of layers cost a step, and how soon does a run go on that loses a worker?
+.PHONY: bench-copies
+bench-copies: worker/dynpipe-worker cli/dynpipe daemon/dynpiped spank_plugin/spank_dynpipe.so
+	$(srcdir)/worker/bench/bench_copies --build . $(BENCHFLAGS)
+EXTRA_DIST += worker/bench/bench_copies worker/bench/bench_demo worker/bench/bench_endurance worker/bench/bench_pause worker/bench/bench_saving worker/bench/bench_schemes \
 	worker/bench/schemes/README.md worker/bench/schemes/arms.py worker/bench/schemes/costs.py worker/bench/schemes/layouts.py \
 	worker/bench/schemes/report.py worker/bench/schemes/runs.py worker/bench/bench_simulator worker/bench/bench_slices tests/bench/lib.sh tests/bench/fake_llmc.c worker/bench/bench_peers worker/bench/peer_llmc.c worker/bench/peer_torch.py \
 	worker/bench/train_pruned
