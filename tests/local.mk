@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # parts of tests/ (see Makefile.am)
 EXTRA_DIST += tests/distros/run tests/lib/cited.awk tests/lib/cited.sh tests/lib/tap.sh tests/lib/cluster-test.sh tests/lib/cluster.sh \
-	tests/lib/build.sh tests/lib/cores.sh tests/lib/demo-nodes.sh tests/lib/demo-slices.sh tests/lib/deps.sh tests/lib/expected-skips tests/lib/fork_lock.c \
+	tests/lib/build.sh tests/lib/cores.sh tests/lib/demo-lose.sh tests/lib/demo-nodes.sh tests/lib/demo-slices.sh tests/lib/deps.sh tests/lib/expected-skips tests/lib/fork_lock.c \
 	tests/lib/lone-daemon.sh tests/lib/lose-node.sh tests/lib/observed-run.sh tests/lib/run-cmocka tests/lib/site-policy.sh tests/lib/timed tests/lib/training.sh tests/lib/valgrind.sh
 
 check_PROGRAMS += tests/lib/pmix_probe
