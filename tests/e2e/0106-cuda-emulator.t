@@ -84,7 +84,7 @@ done
 # Whatever a step takes on three nodes, two are allowed: this is about the device, not about what pays.
 endless_pruned="$endless train.warmup=3 prune.begin=2 prune.end=8 prune.every=2 prune.final=0.75 prune.granularity=32x32"
 job=$(emulated train 3 --dynpipe=release --dynpipe-min-gpus=2 --dynpipe-max-slowdown=100 --dynpipe-reference=start -- \
-    $endless_pruned pipeline.record=on "'pipeline.layout=0-1|2|3'")
+    $endless_pruned pipeline.record=on handover.background=always "'pipeline.layout=0-1|2|3'")
 connected() { [ "$(status "$job" '[.workers[] | select(.connected)] | length')" = 3 ]; }
 wait_for 60 connected
 ok $? "a run of three workers on the emulator"
@@ -101,6 +101,7 @@ layout_is() { [ "$(status "$job" .layout.text)" = "$1" ]; }
 runs "a block of sparse matrices is to go to the second worker" dynpipe layout -j "$job" --set '0|1-2|3'
 wait_for 60 layout_is '0|1-2|3'
 ok $? "and goes there"
+like "$(jq -r 'select(.event == "handover").text' "$D/train.jsonl" | tail -n 1)" "copied during [0-9]+ steps before" "copied while they train"
 is "$(job_state "$observer")" PENDING "another job has to wait"
 dynpipe resume -j "$job" >/dev/null
 wait_for 120 job_is "$observer" RUNNING
