@@ -10,6 +10,7 @@
 . "$DP_SRCDIR/tests/e2e/slices.sh"
 
 run="$endless prune.begin=20 prune.end=120 prune.every=20"
+slices_hysteresis=50.0 # who has layers is what this looks at
 slices_cluster 4.0 'poll_s = 2.0;'
 task_of() { squeue -h -r -t all -j "$1" -o "%A %i" | sed -n "s/^$2 //p"; } # ARRAY JOB: scancel knows a task by its number
 kill_worker() { kill -KILL "$(workers_on "$1" "$(squeue -h -j "$1" -o %N)")"; } # JOB

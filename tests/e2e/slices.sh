@@ -2,10 +2,12 @@
 # shellcheck shell=bash disable=SC2016,SC2086,SC2154,SC2317 # jobs expand their own variables; the rest is lib.sh's
 # What the tests of slices share: job arrays that are one run, on two nodes (or slices_nodes) of four GPUs. Source it after lib.sh.
 
+# slices_hysteresis: the gain in percent from which on layers move for speed alone. Where workers share cores, a run may gain from one
+# that has none.
 slices_cluster() { # SECONDS-TO-WAIT-FOR-SLICES OTHER-KEYS-OF-THE-DAEMON
     cluster_up --nodes "${slices_nodes:-2}" --gpus 4 --cpus 8 --daemon-key "report_ms = 250; slices_wait_s = $1; ${2:-}" \
         --plugstack "optional $plugin socket=$D/run/dynpiped-%n.sock" \
-        --daemon-conf 'run: { hysteresis = 1.0; cooldown_s = 1.0; warmup_reports = 2; confirm_s = 2.0; };'
+        --daemon-conf "run: { hysteresis = ${slices_hysteresis:-1.0}; cooldown_s = 1.0; warmup_reports = 2; confirm_s = 2.0; };"
     export DYNPIPE_CONF=$D/etc/dynpipe.conf DYNPIPE_SOCKET=$D/run/dynpiped-n1.sock
 }
 
