@@ -79,7 +79,7 @@ listen 0 ""
 for c in sbatch srun salloc; do
     help=$($c --help)
     like "$help" '--dynpipe=MODE +\[dynpipe\]' "$c --help shows --dynpipe"
-    is "$(grep -c '\[dynpipe\]' <<<"$help")" 10 "$c --help shows all ten options"
+    is "$(grep -c '\[dynpipe\]' <<<"$help")" 11 "$c --help shows all eleven options"
 done
 
 refused() { # WANT OPTION...

@@ -46,6 +46,7 @@ void fake_send_body(struct fake_peer *p, uint16_t type, const void *body, size_t
         static uint8_t fake_body[DP_BODY_MAX];                                                     \
         struct dp_writer fake_w;                                                                   \
         dp_writer_init(&fake_w, fake_body, sizeof fake_body);                                      \
+        fake_w.version = (peer)->version;                                                          \
         dp_msg_##name##_encode(&fake_w, (msg));                                                    \
         fake_send_body((peer), (type), fake_body, dp_writer_used(&fake_w));                        \
     } while (0)
