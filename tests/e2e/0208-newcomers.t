@@ -11,6 +11,7 @@
 . "$DP_SRCDIR/tests/e2e/slices.sh"
 
 run="$endless prune.begin=20 prune.end=120 prune.every=20"
+slices_hysteresis=50.0 # who has layers is what this looks at
 slices_cluster 4.0 'poll_s = 2.0;'
 
 # ---- two of four begin, the others come later, on another node ---------------------------------------------------

@@ -12,6 +12,7 @@
 
 run="$endless prune.begin=20 prune.end=120 prune.every=20"
 slices_nodes=3
+slices_hysteresis=50.0 # who has layers is what this looks at
 slices_cluster 6.0 'poll_s = 2.0;'
 regroups() { grep -c '"event":"regrouped"' "$D/$1.jsonl"; } # NAME
 regrouped() { [ "$(regroups "$1")" -ge "$2" ]; }            # NAME TIMES

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Checks the protocol's three models: every property holds, whatever happens, and every wrong protocol (-DM1 ...) is caught.
+# Checks the protocol's four models: every property holds, whatever happens, and every wrong protocol (-DM1 ...) is caught.
 #   handover.pml  one hand-over, its decision, and what becomes of the slot that was left
 #   growth.pml    slices that a run asks for while it trains
+#   copies.pml    layers that other workers follow, and what goes on after a loss
 #   layouts.pml   who is in the run and who leads it: leaving, joining, losses, several hand-overs
 . "$DP_SRCDIR/tests/lib/tap.sh"
 
@@ -17,7 +18,7 @@ cd "$tmp" || bail "cannot use $tmp"
 build() {
     local model=$DP_SRCDIR/tests/model/$1.pml level=$2 safety=
     shift 2
-    [[ $model == *layouts.pml || $model == *growth.pml ]] && safety=-DSAFETY # its properties are assertions and the state at the end
+    [[ $model == *handover.pml ]] || safety=-DSAFETY # its properties are assertions and the state at the end
     { spin -a "$@" "$model" &&
         "${CC:-cc}" "$level" -w $safety -DNFAIR=3 -DMEMLIM=1800 -o pan pan.c; } >spin.log 2>&1 || bail "spin $*: $(cat spin.log)"
 }
@@ -74,6 +75,20 @@ for mutant in $(mutants growth); do
     *) caught=yes ;;
     esac
     isnt "$caught" "" "wrong protocol M$mutant of growth is caught$(about growth "$mutant")"
+done
+
+for bounds in "-DS=3 -DDD=3" "-DS=4 -DDD=2"; do
+    # shellcheck disable=SC2086 # several flags
+    build copies -O1 $bounds
+    is "$(search -w22)" 0 "copies, $bounds: no whole copy is of no use, and all go on from one step ($(states) states)"
+done
+for mutant in $(mutants copies); do
+    build copies -O0 -DM"$mutant"
+    case $(search -w20) in
+    0 | incomplete*) caught= ;;
+    *) caught=yes ;;
+    esac
+    isnt "$caught" "" "wrong protocol M$mutant of copies is caught$(about copies "$mutant")"
 done
 
 # Bounds: hand-overs, newcomers, deaths, crashes of the coordinator, appends in doubt and losses of the coordinator: all of them at once are too many.
