@@ -207,7 +207,7 @@ struct dp_layer *dp_copies_take(struct dp_copies *c, uint32_t layer, struct dp_e
     l = c->held[layer].layer;
     c->held[layer].layer = NULL;
     dp_copy_drop(c, layer);
-    if (dp_shadow_clear_gradients(l, err) == 0 && dp_layer_weights_arrived(l, err) == 0)
+    if (dp_layer_clear_gradients(l, err) == 0 && dp_layer_weights_arrived(l, err) == 0)
         return l;
     dp_layer_destroy(l);
     return NULL;

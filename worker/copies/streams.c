@@ -13,7 +13,7 @@ static int add_stream(struct dp_copies *c, bool is_out, uint32_t owner, uint32_t
     struct dp_copy_stream *x = &c->stream[c->n_streams];
     uint32_t first = c->layout.cut[owner], n = c->layout.cut[owner + 1] - first;
 
-    *x = (struct dp_copy_stream){.is_opening = true, .st = {.is_out = is_out, .peer = is_out ? holder : owner, .n_layers = n}};
+    *x = (struct dp_copy_stream){.is_opening = true, .st = {.is_out = is_out, .peer = is_out ? holder : owner}};
     c->n_streams++;
     x->s.channel = DP_CH_COPY;
     x->s.args = (struct dp_shadowing_args){.transport = c->args.transport, .rank = c->args.rank, .layout = &c->layout,
@@ -25,6 +25,7 @@ static int add_stream(struct dp_copies *c, bool is_out, uint32_t owner, uint32_t
     x->squares = calloc(n, sizeof *x->squares);
     if (!x->st.layer || !x->answer || !x->squares)
         return dp_err_set(err, DP_ENOMEM, "no memory to copy %u layers", n);
+    x->st.n_layers = n;
     for (uint32_t i = 0; i < n; i++)
         x->st.layer[i].index = first + i;
     return 0;
@@ -308,26 +309,13 @@ int dp_copies_settle(struct dp_copies *c, struct dp_err *err)
     return rc;
 }
 
-/* Where UCX may still write into memory the process is to end, and nothing is freed. */
 static void close_stream(struct dp_copies *c, struct dp_copy_stream *x)
 {
     give_up(c, &x->answer_x);
-    give_up(c, &x->st.news_x);
-    give_up(c, &x->st.peer_news_x);
-    for (uint32_t i = 0; i < x->st.n_messages; i++)
-        give_up(c, &x->st.message[i].x);
-    for (uint32_t i = 0; i < x->st.n_layers; i++)
-        give_up(c, &x->st.layer[i].head_x);
-    if (dp_transport_is_unsafe(c->args.transport))
+    if (!dp_shadow_end_messages(&x->s, &x->st, false))
         return;
-    for (uint32_t i = 0; i < x->st.n_messages; i++)
-        free(x->st.message[i].buffer);
-    for (uint32_t i = 0; i < x->st.n_units; i++)
-        free(x->st.unit[i].buffer);
     if (c->room_bytes != UINT64_MAX)
         c->room_bytes += x->buffer_bytes;
-    free(x->st.message);
-    free(x->st.unit);
     free(x->st.layer);
     free(x->answer);
     free(x->squares);

@@ -42,17 +42,6 @@ int dp_shadow_read_head(const struct dp_shadowing *s, const struct dp_shadow_str
     return 0;
 }
 
-int dp_shadow_clear_gradients(struct dp_layer *l, struct dp_err *err)
-{
-    for (uint32_t i = 0; i < l->n_params; i++) {
-        struct dp_param *p = &l->param[i];
-
-        if (p->g && l->be->ops->zero(l->be, p->g, (size_t)p->n * sizeof *p->g, err) < 0)
-            return -1;
-    }
-    return 0;
-}
-
 int dp_shadow_make(struct dp_shadowing *s, struct dp_shadow_layer *l, const uint8_t *head, size_t bytes, struct dp_err *err)
 {
     if (l->state_bytes > s->args.room_bytes || s->held_bytes > s->args.room_bytes - l->state_bytes)
@@ -64,7 +53,7 @@ int dp_shadow_make(struct dp_shadowing *s, struct dp_shadow_layer *l, const uint
     if (l->layer->index != l->index)
         return dp_err_set(err, DP_ECORRUPT, "layer %u was sent as layer %u", l->layer->index, l->index);
     s->held_bytes += l->state_bytes;
-    return dp_shadow_clear_gradients(l->layer, err);
+    return dp_layer_clear_gradients(l->layer, err);
 }
 
 static int read_and_make(struct dp_shadowing *s, const struct dp_shadow_stream *st, struct dp_shadow_layer *l, struct dp_err *err)

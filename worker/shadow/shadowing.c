@@ -298,9 +298,9 @@ static void give_up(struct dp_shadowing *s, struct dp_transport_request **x, boo
     *x = NULL;
 }
 
-static void close_stream(struct dp_shadowing *s, struct dp_shadow_stream *st, bool is_in_step)
+bool dp_shadow_end_messages(struct dp_shadowing *s, struct dp_shadow_stream *st, bool is_in_step)
 {
-    bool is_unsafe;
+    bool is_safe;
 
     give_up(s, &st->news_x, is_in_step);
     give_up(s, &st->peer_news_x, is_in_step);
@@ -308,17 +308,23 @@ static void close_stream(struct dp_shadowing *s, struct dp_shadow_stream *st, bo
         give_up(s, &st->message[i].x, is_in_step);
     for (uint32_t i = 0; i < st->n_layers; i++)
         give_up(s, &st->layer[i].head_x, is_in_step);
-    is_unsafe = dp_transport_is_unsafe(s->args.transport); /* UCX may still write into it, and the process is to end */
-    for (uint32_t i = 0; i < st->n_messages && !is_unsafe; i++)
+    is_safe = !dp_transport_is_unsafe(s->args.transport);
+    for (uint32_t i = 0; i < st->n_messages && is_safe; i++)
         free(st->message[i].buffer);
-    for (uint32_t i = 0; i < st->n_units && !is_unsafe; i++)
+    for (uint32_t i = 0; i < st->n_units && is_safe; i++)
         free(st->unit[i].buffer);
-    for (uint32_t i = 0; i < st->n_layers && !is_unsafe; i++)
-        if (!st->is_out)
-            dp_layer_destroy(st->layer[i].layer);
     free(st->message);
     free(st->unit);
-    free(is_unsafe ? NULL : st->layer);
+    return is_safe;
+}
+
+static void close_stream(struct dp_shadowing *s, struct dp_shadow_stream *st, bool is_in_step)
+{
+    if (!dp_shadow_end_messages(s, st, is_in_step))
+        return;
+    for (uint32_t i = 0; i < st->n_layers && !st->is_out; i++)
+        dp_layer_destroy(st->layer[i].layer);
+    free(st->layer);
 }
 
 void dp_shadowing_destroy(struct dp_shadowing *s, bool is_in_step)

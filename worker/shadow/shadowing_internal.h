@@ -101,6 +101,9 @@ void *dp_unit_state(const struct dp_unit *u, int at);
 struct dp_shadow_message *dp_shadow_slot(struct dp_shadow_stream *st, struct dp_err *err);
 /* Wait for all messages under way; what came goes to where it belongs. A damaged one is a failure of s, and no error. */
 int dp_shadow_settle(struct dp_shadowing *s, struct dp_shadow_stream *st, struct dp_err *err);
+/* The end of a stream: its messages are waited for where is_in_step, else given up, and what is theirs is freed. returns: may the rest
+ * be freed, layers and st->layer? false: UCX may still write there, and the process is to end. */
+bool dp_shadow_end_messages(struct dp_shadowing *s, struct dp_shadow_stream *st, bool is_in_step);
 /* Wait for one request, and forget it. *bad, where not NULL: it was damaged, which is no error then. */
 int dp_shadow_wait(struct dp_shadowing *s, struct dp_transport_request **x, bool *bad, struct dp_err *err);
 
@@ -120,8 +123,6 @@ int dp_shadow_send_states(struct dp_shadowing *s, struct dp_shadow_stream *st, u
 /* The destination's. */
 int dp_shadow_ask_head(struct dp_shadowing *s, struct dp_shadow_stream *st, uint32_t i, uint64_t step, struct dp_err *err);
 int dp_shadow_ask_heads(struct dp_shadowing *s, struct dp_shadow_stream *st, struct dp_err *err);
-/* Gradients of a shadow are those of what was copied: what lies there before is none. */
-int dp_shadow_clear_gradients(struct dp_layer *l, struct dp_err *err);
 /* What has arrived as the head of l. *head: borrowed from l; *bytes 0: no layer follows. DP_EPROTO: it is no head of that layer. */
 int dp_shadow_read_head(const struct dp_shadowing *s, const struct dp_shadow_stream *st, struct dp_shadow_layer *l, const uint8_t **head,
                         size_t *bytes, struct dp_err *err);
