@@ -70,9 +70,7 @@ is "$(regroups lost)" 1 "new: nothing was made again"
 
 # ---- the node comes back ----------------------------------------------------------------------------------------------
 
-rm -rf "$D/spool/n1"/* "$D/tmp/n1"/*
-cluster start slurmd:n1
-cluster start daemon:n1
+return_node n1
 scontrol update nodename=n1 state=resume 2>/dev/null
 wait_for 60 logged n1 "job=$home is coordinated on n2 since this daemon was away|job=$home ends"
 ok $? "back: the daemon of the lost node knows that another one coordinates"
@@ -97,9 +95,7 @@ is "$(cat "$D/dead")" "" "no other daemon died"
 
 # ---- a node is switched off in order: its slices leave, then its daemon ends -------------------------------------------
 
-rm -rf "$D/spool/n2"/* "$D/tmp/n2"/*
-cluster start slurmd:n2
-cluster start daemon:n2
+return_node n2
 scontrol update nodename=n2 state=resume 2>/dev/null
 scancel "${block[1]}" "${block[3]}"
 wait_for 60 all_nodes_idle

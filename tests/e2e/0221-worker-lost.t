@@ -103,9 +103,7 @@ like "$(cat "$D/node.out")" "worker 3 on n4 was lost .*; 3 workers go on" "node:
 is_noted() { [ "$(status "$job" ".slots[] | select(.node == \"n4\") | .state")" = released ]; }
 wait_for 60 is_noted
 ok $? "node: nobody asks for that node again"
-rm -rf "$D/spool/n4"/* "$D/tmp/n4"/*
-cluster start slurmd:n4
-cluster start daemon:n4
+return_node n4
 scontrol update nodename=n4 state=resume 2>/dev/null
 end node "$job"
 

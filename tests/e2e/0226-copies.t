@@ -66,9 +66,7 @@ runs "node: and make steps" makes_steps node 20
 like "$(cat "$D/node.out")" "worker 3 on n4 was lost .*no step is lost" "node: without a step lost"
 wait_for 120 are_copied "$job" 3
 ok $? "node: each layer has a copy again"
-rm -rf "$D/spool/n4"/* "$D/tmp/n4"/*
-cluster start slurmd:n4
-cluster start daemon:n4
+return_node n4
 scontrol update nodename=n4 state=resume 2>/dev/null
 end node "$job"
 

@@ -45,6 +45,19 @@ check() {
 mutants() { sed -n 's/^#ifdef M\([0-9]*\).*/\1/p' "$DP_SRCDIR/tests/model/$1.pml" | sort -nu; }
 about() { sed -n "s|^#ifdef M$2 /\* \(.*\) \*/|: \1|p" "$DP_SRCDIR/tests/model/$1.pml" | head -n 1; }
 
+# catch_mutants MODEL: of a small one, which a search with the bounds of the model goes through at once.
+catch_mutants() {
+    local mutant caught
+    for mutant in $(mutants "$1"); do
+        build "$1" -O0 -DM"$mutant"
+        case $(search -w20) in
+        0 | incomplete*) caught= ;;
+        *) caught=yes ;;
+        esac
+        isnt "$caught" "" "wrong protocol M$mutant of $1 is caught$(about "$1" "$mutant")"
+    done
+}
+
 properties="own1 atom copy fenced other nouse relst wal live"
 build handover -O1
 for p in $properties; do
@@ -68,28 +81,14 @@ for bounds in "-DK=2 -DR=2 -DCC=2" "-DK=2 -DR=3 -DCC=3" "-DK=3 -DR=2 -DCC=2"; do
     build growth -O1 $bounds
     is "$(search -w22)" 0 "growth, $bounds: nothing is asked for twice, forgotten or left behind ($(states) states)"
 done
-for mutant in $(mutants growth); do
-    build growth -O0 -DM"$mutant"
-    case $(search -w20) in
-    0 | incomplete*) caught= ;;
-    *) caught=yes ;;
-    esac
-    isnt "$caught" "" "wrong protocol M$mutant of growth is caught$(about growth "$mutant")"
-done
+catch_mutants growth
 
 for bounds in "-DS=3 -DDD=3" "-DS=4 -DDD=2"; do
     # shellcheck disable=SC2086 # several flags
     build copies -O1 $bounds
     is "$(search -w22)" 0 "copies, $bounds: no whole copy is of no use, and all go on from one step ($(states) states)"
 done
-for mutant in $(mutants copies); do
-    build copies -O0 -DM"$mutant"
-    case $(search -w20) in
-    0 | incomplete*) caught= ;;
-    *) caught=yes ;;
-    esac
-    isnt "$caught" "" "wrong protocol M$mutant of copies is caught$(about copies "$mutant")"
-done
+catch_mutants copies
 
 # Bounds: hand-overs, newcomers, deaths, crashes of the coordinator, appends in doubt and losses of the coordinator: all of them at once are too many.
 while read -r ch cn cd cc cj ct b what; do
