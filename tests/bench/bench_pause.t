@@ -11,11 +11,12 @@ take_core
 
 timeout 400 "$bench" --channels 64 --count 3 --rounds 1 --build "$DP_BUILDDIR" >"$dir/out" 2>&1
 is $? 0 "three hand-overs of each run" || diag "$(cat "$dir/out")"
-is "$(grep -cE '^(off|always)1( +[0-9.]+){5}$' "$dir/out")" 2 "a line for each run" || diag "$(cat "$dir/out")"
+runs "a line for the run that stands still: nothing is copied beside a step" grep -qE '^off1( +[0-9]+[.][0-9]){3} +- +0[.]0$' "$dir/out"
+runs "a line for the run that copies while it trains" grep -qE '^always1( +[0-9]+[.][0-9]){5}$' "$dir/out" || diag "$(cat "$dir/out")"
 like "$(cat "$dir/out")" "all runs have the same losses, [0-9]+ steps" "with the same losses"
 runs "and what moved" grep -qE '^[0-9]+[.][0-9] MiB move each time' "$dir/out"
-# It is announced, it begins, and it is done: three boundaries at least.
-runs "copying takes steps" test "$(awk '$1 == "always1" { print ($6 >= 3) }' "$dir/out")" = 1
+# However few bytes there are: one step is trained between the boundary whose state is copied and the one that switches.
+runs "copying takes steps" test "$(awk '$1 == "always1" { print ($6 >= 1) }' "$dir/out")" = 1
 
 like "$("$bench" --build "$dir" 2>&1)" "dynpiped is not built" "a folder without programs is named"
 like "$("$bench" --channels 33 2>&1)" "'33' is not a multiple of 32" "channels that no block has are refused"
