@@ -8,17 +8,17 @@ worker_train_libdptrain_a_SOURCES = \
 	worker/train/background.c \
 	worker/train/boundary.c \
 	worker/train/copying.c \
-	worker/train/hello.c worker/train/hello.h \
-	worker/train/initial_layout.c worker/train/initial_layout.h \
-	worker/train/memory_limit.c worker/train/memory_limit.h \
-	worker/train/memory_need.c worker/train/memory_need.h \
-	worker/train/metrics.c worker/train/metrics.h \
-	worker/train/preflight.c worker/train/preflight.h \
-	worker/train/regroup.c \
-	worker/train/rescue.c worker/train/rescue_plan.c worker/train/rescue_plan.h \
+	worker/train/start/hello.c worker/train/start/hello.h \
+	worker/train/start/initial_layout.c worker/train/start/initial_layout.h \
+	worker/train/start/memory_limit.c worker/train/start/memory_limit.h \
+	worker/train/start/memory_need.c worker/train/start/memory_need.h \
+	worker/train/log/metrics.c worker/train/log/metrics.h \
+	worker/train/start/preflight.c worker/train/start/preflight.h \
+	worker/train/lost/regroup.c \
+	worker/train/lost/rescue.c worker/train/lost/rescue_plan.c worker/train/lost/rescue_plan.h \
 	worker/train/save_clock.c worker/train/save_clock.h \
-	worker/train/steplog.c worker/train/steplog.h \
-	worker/train/tracelog.c worker/train/tracelog.h \
+	worker/train/log/steplog.c worker/train/log/steplog.h \
+	worker/train/log/tracelog.c worker/train/log/tracelog.h \
 	worker/train/trainer.c worker/train/trainer.h worker/train/trainer_internal.h worker/train/trainer_start.c worker/train/join.c \
 	worker/train/signals.c worker/train/signals.h
 worker_step_libdpstep_a_SOURCES = \
@@ -295,4 +295,5 @@ tests_unit_worker_test_handover_calls_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_handover_calls_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dp_transport_send
 endif
 
-EXTRA_DIST += worker/README.md worker/bench/README.md worker/checkpoint/README.md worker/copies/README.md worker/handover/README.md worker/model/README.md worker/net/README.md worker/shadow/README.md worker/step/README.md worker/train/README.md
+EXTRA_DIST += worker/README.md worker/bench/README.md worker/checkpoint/README.md worker/copies/README.md worker/handover/README.md worker/model/README.md worker/net/README.md worker/shadow/README.md worker/step/README.md worker/train/README.md worker/train/log/README.md \
+	worker/train/lost/README.md worker/train/start/README.md

@@ -19,7 +19,7 @@
 #include "worker/model/data.h"
 #include "worker/net/pin.h"
 #include "worker/scheme/scheme.h"
-#include "worker/train/preflight.h"
+#include "worker/train/start/preflight.h"
 #include "worker/train/trainer.h"
 #include "worker/train/signals.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* copies.pml - layers that other workers follow, and what goes on after a loss, as doc/protocol.md says it ("Copies", "From the layers
- * that are left") and worker/copies/, worker/train/rescue.c and rescue_plan.c do it: three workers, with a layer each at the beginning,
+ * that are left") and worker/copies/, worker/train/lost/rescue.c and rescue_plan.c do it: three workers, with a layer each at the beginning,
  * make S steps; DD of them die, at any moment, in the middle of a rescue, too. Checked by handover_check.t.
  *
  * Each action is what one process does between two messages. A dead worker's message arrives or not. What a rescue agrees on is one

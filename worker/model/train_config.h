@@ -55,8 +55,8 @@ struct dp_train_config {
         char schedule[16]; /* a name of DP_SCHEDULES_TRAINED */
         char backend[16];  /* "cpu", "cuda" */
         int64_t threads;
-        int64_t memory_mb; /* MiB for a worker's layers, 0: see worker/train/memory_limit.h */
-        char layout[4096]; /* to begin with, as dp_layout_format() writes it; empty: see worker/train/initial_layout.h */
+        int64_t memory_mb; /* MiB for a worker's layers, 0: see worker/train/start/memory_limit.h */
+        char layout[4096]; /* to begin with, as dp_layout_format() writes it; empty: see worker/train/start/initial_layout.h */
         bool pin; /* bind the worker to cores */
         char wireup[16]; /* "auto", "daemon", "pmix" */
         char link[16]; /* "auto", "off": between devices of a node */

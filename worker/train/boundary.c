@@ -9,7 +9,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "worker/train/memory_limit.h"
+#include "worker/train/start/memory_limit.h"
 
 struct dp_scheme_site dp_trainer_site(struct dp_trainer *t)
 {

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "worker/train/memory_limit.h"
+#include "worker/train/start/memory_limit.h"
 #include "worker/train/signals.h"
 
 #define LET_GO_NS (10 * DP_SECOND_NS)   /* of a slice that Slurm ends, for a hand-over: a boundary, or a few */

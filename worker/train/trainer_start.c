@@ -18,10 +18,10 @@
 #include "worker/checkpoint/ckpt_lock.h"
 #include "worker/handover/transfer.h"
 #include "worker/net/link_times.h"
-#include "worker/train/hello.h"
-#include "worker/train/initial_layout.h"
-#include "worker/train/memory_limit.h"
-#include "worker/train/preflight.h"
+#include "worker/train/start/hello.h"
+#include "worker/train/start/initial_layout.h"
+#include "worker/train/start/memory_limit.h"
+#include "worker/train/start/preflight.h"
 
 #define FIRST_CONTACT_MS 3000 /* then training starts, and the daemon is looked for meanwhile */
 #define REPORT_MS 1000 /* until a daemon says what it wants */

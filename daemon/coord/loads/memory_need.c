@@ -2,7 +2,7 @@
 /* How much host memory a node of the run needs, and what a node that gave some back has left for layers (memory.c).
  *
  * A worker reports what it has and what it may take for a moment: pruning, a checkpoint, the streams of a hand-over
- * (worker/train/memory_need.h). On top comes room for layers that may yet move to it, because memory that was given back never comes
+ * (worker/train/start/memory_need.h). On top comes room for layers that may yet move to it, because memory that was given back never comes
  * again: in mode release as many as a layout on half as many devices would put there. What else the job has on a node
  * (its script, srun) is in the cgroup that Slurm made for it, or else estimated.
  */

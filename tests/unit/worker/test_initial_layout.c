@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The first layout: every worker has a layer, the largest share is the smallest possible. */
 #include "tests/unit/unit.h"
-#include "worker/train/initial_layout.h"
+#include "worker/train/start/initial_layout.h"
 
 static uint64_t share(const uint64_t *w, const struct dp_layout *l)
 {

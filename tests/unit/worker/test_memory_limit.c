@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What cgroups allow, from a tree like the kernel's. */
-#include "worker/train/memory_limit.h"
+#include "worker/train/start/memory_limit.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -6,7 +6,7 @@
 #include "common/clock.h"
 #include "lib/window.h"
 #include "tests/unit/unit.h"
-#include "worker/train/metrics.h"
+#include "worker/train/log/metrics.h"
 
 #define MAX 8
 

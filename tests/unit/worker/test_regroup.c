@@ -20,7 +20,7 @@
 #include "worker/checkpoint/ckpt_manifest.h"
 #include "worker/checkpoint/distributed.h"
 #include "worker/copies/copies.h"
-#include "worker/train/metrics.h"
+#include "worker/train/log/metrics.h"
 #include "worker/train/trainer.h"
 
 #define N 3        /* workers; the process after them plays the daemon */

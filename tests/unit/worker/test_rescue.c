@@ -23,7 +23,7 @@
 #include "worker/step/pipeline.h"
 #include "worker/step/step_sync.h"
 #include "worker/step/tied_head.h"
-#include "worker/train/metrics.h"
+#include "worker/train/log/metrics.h"
 #include "worker/train/trainer.h"
 
 #define N 3       /* workers; the process after them plays the daemon */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who is at which step and has which layers after a loss: what follows (worker/train/rescue_plan.h). */
+/* Who is at which step and has which layers after a loss: what follows (worker/train/lost/rescue_plan.h). */
 #include "tests/unit/unit.h"
 
 #include <string.h>
 
-#include "worker/train/rescue_plan.h"
+#include "worker/train/lost/rescue_plan.h"
 
 #define N 4
 #define LAYERS 6

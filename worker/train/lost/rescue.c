@@ -11,7 +11,7 @@
 
 #include "common/clock.h"
 #include "worker/handover/transfer.h"
-#include "worker/train/rescue_plan.h"
+#include "worker/train/lost/rescue_plan.h"
 
 #define IDLE_NS (20 * DP_MS_NS)      /* asleep, unless a message comes */
 #define STALL_NS (30 * DP_SECOND_NS) /* without any byte moving */

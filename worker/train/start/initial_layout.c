@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See initial_layout.h. Bisection over the bound: a greedy run from the left, which leaves one layer for each
  * worker still to come, needs the fewest workers for a bound, so the smallest bound that fits is exact. */
-#include "worker/train/initial_layout.h"
+#include "worker/train/start/initial_layout.h"
 
 #include <string.h>
 

@@ -2,8 +2,8 @@
 /* What a worker writes about its costs over time, for `dynpipe simulate` (doc/simulator.md, "Trace of a
  * run"): JSON lines in the file <output.trace>.<rank>, a header and then one line a window of
  * metrics.h. A line is written and flushed whole. */
-#ifndef DP_WORKER_TRAIN_TRACELOG_H
-#define DP_WORKER_TRAIN_TRACELOG_H
+#ifndef DP_WORKER_TRAIN_LOG_TRACELOG_H
+#define DP_WORKER_TRAIN_LOG_TRACELOG_H
 
 #include <stdbool.h>
 
@@ -11,7 +11,7 @@
 #include "common/run/layout.h"
 #include "worker/model/train_config.h"
 #include "worker/net/link_times.h"
-#include "worker/train/metrics.h"
+#include "worker/train/log/metrics.h"
 
 struct dp_tracelog;
 

@@ -2,7 +2,7 @@
 /* See memory_limit.h. Slurm limits a step's memory by its cgroup (ConstrainRAMSpace), or by an rlimit, or not
  * at all; a policy that knows the limit never proposes a layout that the kernel would kill. Workers
  * that share a node share its cgroup: then pipeline.memory_mb says what each may take. */
-#include "worker/train/memory_limit.h"
+#include "worker/train/start/memory_limit.h"
 
 #include <fcntl.h>
 #include <limits.h>

@@ -10,8 +10,8 @@
  * with dp_metrics_add_overhead(), and the laps of each layer's kernels at the price of a clock read that was measured at
  * the start, which is what a lap costs a processor.
  */
-#ifndef DP_WORKER_TRAIN_METRICS_H
-#define DP_WORKER_TRAIN_METRICS_H
+#ifndef DP_WORKER_TRAIN_LOG_METRICS_H
+#define DP_WORKER_TRAIN_LOG_METRICS_H
 
 #include <stdbool.h>
 

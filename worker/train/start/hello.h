@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a worker tells its daemon first: who it is, in which job, what the run plans. */
-#ifndef DP_WORKER_TRAIN_HELLO_H
-#define DP_WORKER_TRAIN_HELLO_H
+#ifndef DP_WORKER_TRAIN_START_HELLO_H
+#define DP_WORKER_TRAIN_START_HELLO_H
 
 #include "common/message/msg.h"
 #include "worker/model/train_config.h"

@@ -2,7 +2,7 @@
 /* See preflight.h. access(2) answers for the real user, whom nobody changes here. A file that cannot be
  * written is found now instead of after the minutes that the first measuring of kernels takes; one that is
  * taken away in between still is an error then. */
-#include "worker/train/preflight.h"
+#include "worker/train/start/preflight.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include "worker/checkpoint/distributed.h"
 #include "worker/model/data.h"
 #include "worker/model/model.h"
-#include "worker/train/initial_layout.h"
+#include "worker/train/start/initial_layout.h"
 
 /* The folder that holds path, "." where it names none. */
 static void folder_of(const char *path, char out[1100])

@@ -8,8 +8,8 @@
  * Behind "regrouped", where its step is that of a checkpoint, steps come again that are there already: with the same losses, and
  * other times.
  */
-#ifndef DP_WORKER_TRAIN_STEPLOG_H
-#define DP_WORKER_TRAIN_STEPLOG_H
+#ifndef DP_WORKER_TRAIN_LOG_STEPLOG_H
+#define DP_WORKER_TRAIN_LOG_STEPLOG_H
 
 #include <stdbool.h>
 

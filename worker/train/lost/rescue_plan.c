@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See rescue_plan.h. */
-#include "worker/train/rescue_plan.h"
+#include "worker/train/lost/rescue_plan.h"
 
 #include <stdarg.h>
 #include <stdio.h>

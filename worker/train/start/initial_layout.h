@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The layout that a run begins with: that of pipeline.layout, else contiguous layers, the largest share of
  * parameters as small as possible, at least one layer for every worker. The same on all workers. */
-#ifndef DP_WORKER_TRAIN_INITIAL_LAYOUT_H
-#define DP_WORKER_TRAIN_INITIAL_LAYOUT_H
+#ifndef DP_WORKER_TRAIN_START_INITIAL_LAYOUT_H
+#define DP_WORKER_TRAIN_START_INITIAL_LAYOUT_H
 
 #include "common/run/layout.h"
 #include "worker/model/train_config.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How much memory a worker's layers may take. */
-#ifndef DP_WORKER_TRAIN_MEMORY_LIMIT_H
-#define DP_WORKER_TRAIN_MEMORY_LIMIT_H
+#ifndef DP_WORKER_TRAIN_START_MEMORY_LIMIT_H
+#define DP_WORKER_TRAIN_START_MEMORY_LIMIT_H
 
 #include <stdint.h>
 

@@ -5,8 +5,8 @@
  * done the newest step that was ordered, or it has all gradients of it and can do it now, with the order of one that heard it. So it is
  * with copies of others' layers (worker/copies/). If every layer is with one of them, no step is lost but the one
  * under way. Here is who has what, and what follows; rescue.c does it. */
-#ifndef DP_WORKER_TRAIN_RESCUE_PLAN_H
-#define DP_WORKER_TRAIN_RESCUE_PLAN_H
+#ifndef DP_WORKER_TRAIN_LOST_RESCUE_PLAN_H
+#define DP_WORKER_TRAIN_LOST_RESCUE_PLAN_H
 
 #include "common/run/layout.h"
 #include "worker/step/step_order.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a run would stumble over later, looked for before anything is computed: by --check-config, and by each
  * run before kernels are measured. */
-#ifndef DP_WORKER_TRAIN_PREFLIGHT_H
-#define DP_WORKER_TRAIN_PREFLIGHT_H
+#ifndef DP_WORKER_TRAIN_START_PREFLIGHT_H
+#define DP_WORKER_TRAIN_START_PREFLIGHT_H
 
 #include "worker/model/train_config.h"
 

@@ -3,7 +3,7 @@
  * a peak belongs to the steps, or to the boundary, in which it was. Where that cannot be written, a peak counts until
  * the end of the run.
  */
-#include "worker/train/memory_need.h"
+#include "worker/train/start/memory_need.h"
 
 #include <fcntl.h>
 #include <malloc.h>

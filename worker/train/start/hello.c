@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See hello.h. */
-#include "worker/train/hello.h"
+#include "worker/train/start/hello.h"
 
 #include <stdio.h>
 #include <string.h>

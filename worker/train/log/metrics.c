@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See metrics.h. What is read of the stage's layers and of the clocks; the window, its medians and the report are lib/window.c's. */
-#include "worker/train/metrics.h"
+#include "worker/train/log/metrics.h"
 
 #include <stdlib.h>
 #include <string.h>

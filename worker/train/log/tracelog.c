@@ -2,7 +2,7 @@
 /* See tracelog.h. */
 #include <config.h> /* of the build; worker/model/train_config.h is another one */
 
-#include "worker/train/tracelog.h"
+#include "worker/train/log/tracelog.h"
 
 #include <errno.h>
 #include <jansson.h>

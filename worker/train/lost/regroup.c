@@ -16,7 +16,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "lib/timeout.h"
-#include "worker/train/memory_limit.h"
+#include "worker/train/start/memory_limit.h"
 
 #define PATIENCE_NS (600 * DP_SECOND_NS) /* slurmctld calls a node down after SlurmdTimeout: 300 s, most often */
 #define STOP_NS (10 * DP_SECOND_NS) /* of one that is asked to stop: Slurm kills it after KillWait, 30 s most often */

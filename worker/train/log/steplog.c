@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See steplog.h. A line is written and flushed whole, so whoever follows the file never sees half a
  * step, and a run that is killed leaves all steps that it finished. */
-#include "worker/train/steplog.h"
+#include "worker/train/log/steplog.h"
 
 #include <errno.h>
 #include <jansson.h>

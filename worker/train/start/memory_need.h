@@ -3,8 +3,8 @@
  * resident, and what it may take beyond that for a moment. Slurm only ever lowers a running job's memory, and the
  * kernel's limit follows at once, so an estimate that is too small ends the job.
  */
-#ifndef DP_WORKER_TRAIN_MEMORY_NEED_H
-#define DP_WORKER_TRAIN_MEMORY_NEED_H
+#ifndef DP_WORKER_TRAIN_START_MEMORY_NEED_H
+#define DP_WORKER_TRAIN_START_MEMORY_NEED_H
 
 #include <stdint.h>
 
