@@ -201,6 +201,10 @@ worker_bench_bench_handover_LDADD = kernels/bench/libbench.a $(WORKER_LIBS)
 .PHONY: bench-handover
 bench-handover: worker/bench/bench_handover
 	worker/bench/bench_handover $(BENCHFLAGS)
+# make endurance: one run with 1000 hand-overs that are copied before, and 100 workers that are lost, whose copies are promoted
+.PHONY: endurance
+endurance: tests/unit/worker/test_endurance
+	tests/unit/worker/test_endurance --handovers 1000 --promotions 100 $(ENDURANCEFLAGS)
 
 if HAVE_CMOCKA
 runtime_tests = tests/unit/worker/test_initial_layout tests/unit/worker/test_memory_limit tests/unit/worker/test_step_sync tests/unit/worker/test_save_clock tests/unit/policies/test_schedule tests/unit/worker/test_collectives tests/unit/worker/test_transport tests/unit/worker/test_shadowing tests/unit/worker/test_copies \
@@ -258,7 +262,7 @@ EXTRA_tests_unit_worker_test_device_link_DEPENDENCIES = kernels/cuda/emu/libdynp
 endif
 handover_tests = tests/unit/worker/test_metrics tests/unit/worker/test_handover \
 	tests/unit/worker/test_handover_faults tests/unit/worker/test_handover_calls tests/unit/worker/test_device_calls tests/unit/worker/test_regroup tests/unit/worker/test_rescue tests/unit/worker/test_rescue_plan \
-	tests/unit/worker/test_start
+	tests/unit/worker/test_start tests/unit/worker/test_endurance
 check_PROGRAMS += $(handover_tests)
 TESTS += $(handover_tests)
 tests_unit_worker_test_metrics_SOURCES = tests/unit/worker/test_metrics.c tests/unit/unit.h
@@ -281,6 +285,10 @@ tests_unit_worker_test_rescue_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dp_transport_gi
 	-Wl,--wrap=dp_control_prepare,--wrap=dp_pace_budget
 tests_unit_worker_test_rescue_plan_SOURCES = tests/unit/worker/test_rescue_plan.c tests/unit/unit.h
 tests_unit_worker_test_rescue_plan_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
+run_world = tests/unit/worker/run_world.c tests/unit/worker/run_world.h tests/unit/worker/run_files.c tests/unit/worker/run_files.h \
+	tests/unit/worker/fakedaemon.c tests/unit/worker/fakedaemon.h tests/unit/unit.h
+tests_unit_worker_test_endurance_SOURCES = tests/unit/worker/test_endurance.c $(run_world)
+tests_unit_worker_test_endurance_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_start_SOURCES = tests/unit/worker/test_start.c tests/unit/worker/engine.h tests/unit/worker/tiny_model.h tests/unit/unit.h
 tests_unit_worker_test_start_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_handover_faults_SOURCES = tests/unit/worker/test_handover_faults.c $(handover_world)
