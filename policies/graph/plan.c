@@ -24,8 +24,8 @@ const char *dp_plan_algorithm_help(enum dp_plan_algorithm a)
 
 bool dp_plan_has_links(enum dp_plan_algorithm a)
 {
-    return a == DP_PLAN_HIERARCHICAL || a == DP_PLAN_2BW || a == DP_PLAN_ALPA || a == DP_PLAN_CLASSES ||
-           a == DP_PLAN_HETPIPE;
+    return a == DP_PLAN_HIERARCHICAL || a == DP_PLAN_2BW || a == DP_PLAN_ALPA || a == DP_PLAN_DAPPLE ||
+           a == DP_PLAN_CLASSES || a == DP_PLAN_HETPIPE;
 }
 
 const char *dp_plan_bound_name(enum dp_plan_bound b)

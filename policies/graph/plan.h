@@ -20,6 +20,7 @@
     A(HIERARCHICAL, "hierarchical", "PipeDream: stages with replicas, networks with levels; profiles only") \
     A(2BW, "2bw", "PipeDream-2BW: stages of equal width, with recomputation or without; profiles only")         \
     A(ALPA, "alpa", "Alpa between operators: the least iteration of stages on submeshes; profiles only")        \
+    A(DAPPLE, "dapple", "DAPPLE: the least latency of an iteration by its pivot stage, with replicas; profiles only") \
     A(CLASSES, "classes", "stages with replicas of one class of devices (--devices=8xa100,8xt4); profiles only") \
     A(HETPIPE, "hetpipe", "HetPipe: virtual workers with devices of several classes, side by side; profiles only")
 

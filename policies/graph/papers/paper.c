@@ -17,11 +17,13 @@ static const struct paper {
     uint32_t levels;      /* of devices that it knows */
     uint32_t most_pieces; /* of a chain: its time rises with their square */
     uint32_t most_devices; /* likewise */
+    double most_work;      /* pieces^2 devices^3, where that is its time: then fewer pieces; 0: not so */
     dp_paper_cut_fn *cut;
 } papers[] = {
-    {DP_PLAN_2BW, 1, 512, 65535, dp_paper_cut_2bw},
-    {DP_PLAN_ALPA, 2, 64, 4096, dp_paper_cut_alpa},
-    {DP_PLAN_CLASSES, 1, 0, DP_CLASSES_DEVICES, dp_paper_cut_classes}, /* pieces: by its classes */
+    {DP_PLAN_2BW, 1, 512, 65535, 0, dp_paper_cut_2bw},
+    {DP_PLAN_ALPA, 2, 64, 4096, 0, dp_paper_cut_alpa},
+    {DP_PLAN_DAPPLE, 1, 64, 64, 3e8, dp_paper_cut_dapple}, /* 32 pieces on 64 devices */
+    {DP_PLAN_CLASSES, 1, 0, DP_CLASSES_DEVICES, 0, dp_paper_cut_classes}, /* pieces: by its classes */
 };
 
 static const struct paper *find(enum dp_plan_algorithm algorithm)
@@ -93,7 +95,13 @@ static uint64_t devices_of(const struct dp_paper_ask *ask)
 
 static uint32_t most_pieces(const struct paper *paper, const struct dp_paper_ask *ask)
 {
-    return ask->classes ? dp_paper_pieces_of_classes(ask->classes, ask->net->is_straight) : paper->most_pieces;
+    uint32_t n = paper->most_pieces;
+
+    if (ask->classes)
+        return dp_paper_pieces_of_classes(ask->classes, ask->net->is_straight);
+    while (paper->most_work > 0 && pow(n, 2) * pow(ask->net->devices[0], 3) > paper->most_work)
+        n /= 2;
+    return n;
 }
 
 static int cut_orders(const struct paper *paper, const struct dp_graph *g, const struct dp_units *u, const struct dp_paper_ask *ask,

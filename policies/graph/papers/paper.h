@@ -21,7 +21,7 @@ struct dp_paper_best {
 /* Cut a chain: where that is better than *best, dp_paper_keep() and set what else is in it.
  * returns 0, or -1: out of memory. */
 typedef int dp_paper_cut_fn(const struct dp_pieces *c, const struct dp_paper_ask *ask, struct dp_paper_best *best);
-dp_paper_cut_fn dp_paper_cut_2bw, dp_paper_cut_alpa, dp_paper_cut_classes;
+dp_paper_cut_fn dp_paper_cut_2bw, dp_paper_cut_alpa, dp_paper_cut_dapple, dp_paper_cut_classes;
 /* The pieces of an order that dp_paper_cut_classes() can look at, in seconds. 0: too few for a plan worth having. */
 uint32_t dp_paper_pieces_of_classes(const struct dp_classes *c, bool is_straight);
 

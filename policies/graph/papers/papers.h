@@ -31,6 +31,26 @@
  * t_i = (compute_i + sync_i) / r with hierarchical.h's sync; submeshes are laid out in the order of the pipeline, none inside of
  * two machines; devices may stay idle. Memory is that of evaluate.c.
  *
+ * DAPPLE (Fan, Rong, Meng et al., "DAPPLE: A Pipelined Data Parallel Approach for Training Large Models", PPoPP'21): an
+ * iteration of M microbatches has a warmup until the pivot stage Q has the first of them, a steady phase of Q alone, and an
+ * ending in which they go back and replicas exchange their gradients:
+ *
+ *   max over Q of  (sum of F_a, a <= Q) + (M - 1) (F_Q + B_Q)
+ *                  + max over stages s of  AR_s + (sum of B_a, s <= a <= Q)  where s <= Q,
+ *                                          AR_s - (sum of B_a, Q <= a <= s)  where s > Q
+ *
+ *   stages a     compute and transfers in turn, both of them stages; a transfer has no AR_a
+ *   F_a, B_a     forward and backward of a microbatch: compute_a / r_a, or bytes over as many links as the side with fewer
+ *                replicas has
+ *   AR_a         2 (r_a - 1) / r_a * parameters_a / B: a ring
+ *
+ * As in the paper, from memory (its text was not at hand): phases, formula, transfers as stages, replicas that have a part of
+ * each microbatch. Not as there: the paper finds Q by a walk from the last stage, on which s takes the pivot's place when (M - 1)
+ * (F_s + B_s) > (M - 1) (F_Q + B_Q) + what lies between; here it is the stage for which the latency is longest. That is mostly the
+ * same one (nine of ten small random plans), no order of the work undercuts it, and it can be planned exactly, where the paper's
+ * program goes from stage to stage. Devices are of one level, so its three ways to place a stage on machines are one; devices may
+ * stay idle; memory is that of evaluate.c.
+ *
  * CLASSES is nobody's paper: classes.h has what it minimises, which is the load itself. */
 #ifndef DP_POLICIES_GRAPH_PAPERS_PAPERS_H
 #define DP_POLICIES_GRAPH_PAPERS_PAPERS_H
