@@ -10,15 +10,29 @@
 
 /* The answer of a helper that reads a job. */
 struct dp_job_result {
+    uint8_t others;        /* enum dp_others */
     int rc;                /* 0: job is filled in; 1: Slurm knows no such job; -1: Slurm does not answer */
     char text[256];        /* why not; or the state of a job that does not run */
     char proctrack[64];    /* Slurm's plugin that keeps track of a job's processes */
     struct dp_job_info job;
 };
 
+/* Other jobs of the same owner, each in one of its lives: */
+enum dp_others {
+    DP_OTHERS_UNASKED,
+    DP_OTHERS_NONE, /* none of them runs in that life */
+    DP_OTHERS_RUN,  /* one does, at least */
+};
+
 struct dp_job_request {
     uint32_t job_id;
+    bool asks_others;
+    uint32_t n_others; /* asked for where Slurm knows the job */
+    struct {
+        uint32_t job_id, restart_count;
+    } other[DP_MAX_SLOTS];
 };
+_Static_assert(sizeof(struct dp_job_request) <= 8192, "a helper takes it");
 
 /* dp_helper_work_fn: struct dp_job_request in, struct dp_job_result out. */
 size_t dp_job_read_work(const void *request, size_t bytes, uint8_t *result);

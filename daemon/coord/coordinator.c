@@ -273,14 +273,23 @@ bool dp_coord_goes_on(const struct dp_coord *c, bool is_connected)
     return c->train.has_layout && has_live(c, is_connected);
 }
 
+uint32_t dp_coord_list_others(const struct dp_coord *c, uint32_t slice, uint32_t slot[DP_MAX_SLOTS])
+{
+    uint32_t n = 0;
+
+    if (!coord_is_sliced(c) || !c->train.has_layout || c->life.is_over)
+        return 0;
+    for (uint32_t r = 0; r < c->train.n_workers && n < DP_MAX_SLOTS; r++)
+        if (coord_is_counted(c, r) && c->slot[c->worker[r].slot].slice != slice)
+            slot[n++] = c->worker[r].slot;
+    return n;
+}
+
 bool dp_coord_can_do_without(const struct dp_coord *c, uint32_t slice)
 {
-    if (!coord_is_sliced(c) || !c->train.has_layout || c->life.is_over)
-        return false;
-    for (uint32_t r = 0; r < c->train.n_workers; r++)
-        if (coord_is_counted(c, r) && c->slot[c->worker[r].slot].slice != slice)
-            return true;
-    return false;
+    uint32_t slot[DP_MAX_SLOTS];
+
+    return dp_coord_list_others(c, slice, slot) > 0;
 }
 
 bool dp_coord_step(const struct dp_coord *c, uint32_t *step_id)

@@ -190,6 +190,8 @@ bool dp_coord_all_left(const struct dp_coord *c); /* every worker that trained h
 bool dp_coord_goes_on(const struct dp_coord *c, bool is_connected);
 /* Of a run of slices: does it train, or could it, without this one? */
 bool dp_coord_can_do_without(const struct dp_coord *c, uint32_t slice);
+/* Of a run of slices: the slots (dp_coord_job()) of those others, by which it does. returns: how many, 0 where it is none. */
+uint32_t dp_coord_list_others(const struct dp_coord *c, uint32_t slice, uint32_t slot[DP_MAX_SLOTS]);
 /* The step under which its workers are known. returns false: there is none yet. */
 bool dp_coord_step(const struct dp_coord *c, uint32_t *step_id);
 uint32_t dp_coord_incarnation(const struct dp_coord *c);

@@ -55,17 +55,17 @@ bool dp_run_coord_has_journal(const struct dp_run *run)
     return access(path, F_OK) == 0;
 }
 
-bool dp_run_coord_find_life(struct dp_run *run)
+bool dp_run_coord_find_life(const struct dp_run *run, uint32_t *restarts)
 {
     DIR *dir = opendir(run->daemon->config->state_dir);
     bool is_any = false;
-    uint32_t job_id, restarts;
+    uint32_t job_id, life;
     char rest[10];
 
     for (const struct dirent *e; dir && (e = readdir(dir));)
-        if (sscanf(e->d_name, "job-%" SCNu32 ".%" SCNu32 ".%9s", &job_id, &restarts, rest) == 3 && !strcmp(rest, "journal") &&
-            job_id == run->job_id && (!is_any || restarts > run->job.restart_count)) {
-            run->job.restart_count = restarts;
+        if (sscanf(e->d_name, "job-%" SCNu32 ".%" SCNu32 ".%9s", &job_id, &life, rest) == 3 && !strcmp(rest, "journal") &&
+            job_id == run->job_id && (!is_any || life > *restarts)) {
+            *restarts = life;
             is_any = true;
         }
     if (dir)
@@ -446,22 +446,62 @@ int dp_run_coord_take_over(struct dp_run *run, const struct dp_job_info *job, co
     return 0;
 }
 
-int dp_run_coord_open(struct dp_run *run, enum dp_run_open what, struct dp_err *err)
+/* As the journal of this life has it. */
+static int replay(struct dp_run *run, struct dp_run_limits *limits, struct dp_err *err)
 {
-    struct dp_run_limits limits;
     char path[320];
 
-    find_limits(run, &run->job, &limits);
+    find_limits(run, &run->job, limits);
     journal_path(run, path, sizeof path);
-    run->coord = dp_coord_create(&run->job, &limits, &coord_ops, run, err);
+    run->coord = dp_coord_create(&run->job, limits, &coord_ops, run, err);
     if (!run->coord)
         return -1;
     run->journal = dp_journal_open(path, on_replay, on_fill, run, err);
-    if (run->journal && what == DP_RUN_OPEN_REST && dp_coord_is_over(run->coord)) {
+    if (run->journal)
+        return 0;
+    dp_run_coord_close(run, false);
+    return -1;
+}
+
+/* The role of the run is not known yet: what stands in run->job is nothing that anybody relies on. */
+void dp_run_coord_ask_others(struct dp_run *run, struct dp_job_request *out)
+{
+    static uint32_t slot[DP_MAX_SLOTS];
+    struct dp_run_limits limits;
+    struct dp_err err = {0};
+    uint32_t restarts;
+
+    out->asks_others = true;
+    out->n_others = 0;
+    if (!dp_run_coord_find_life(run, &restarts))
+        return;
+    run->job = (struct dp_job_info){.job_id = run->job_id, .uid = run->uid, .restart_count = restarts, .n_nodes = 1,
+                                    .slice = {run->job_id}};
+    snprintf(run->job.node[0], sizeof run->job.node[0], "%s", run->daemon->node);
+    memcpy(run->job.batch_host, run->job.node[0], sizeof run->job.batch_host);
+    if (replay(run, &limits, &err) < 0)
+        dp_error("job=%u its journal cannot be read: %s", run->job_id, err.text);
+    else
+        out->n_others = dp_coord_list_others(run->coord, run->job_id, slot);
+    for (uint32_t i = 0; i < out->n_others; i++) {
+        out->other[i].job_id = dp_coord_job(run->coord)->slice[slot[i]];
+        out->other[i].restart_count = dp_coord_job(run->coord)->slice_restarts[slot[i]];
+    }
+    dp_run_coord_close(run, false);
+    memset(&run->job, 0, sizeof run->job);
+}
+
+int dp_run_coord_open(struct dp_run *run, enum dp_run_open what, struct dp_err *err)
+{
+    struct dp_run_limits limits;
+
+    if (replay(run, &limits, err) < 0)
+        return -1;
+    if (what == DP_RUN_OPEN_REST && dp_coord_is_over(run->coord)) {
         dp_run_coord_close(run, false);
         return 0;
     }
-    if (!run->journal || dp_coord_begin(run->coord, dp_now_ns(), err) < 0) {
+    if (dp_coord_begin(run->coord, dp_now_ns(), err) < 0) {
         dp_run_coord_close(run, false);
         return -1;
     }

@@ -14,7 +14,10 @@ enum dp_run_open {
 int dp_run_coord_open(struct dp_run *run, enum dp_run_open what, struct dp_err *err);
 bool dp_run_coord_has_journal(const struct dp_run *run);
 /* Slurm does not say which life of its job a run is of: that of the newest journal here. returns false: there is none. */
-bool dp_run_coord_find_life(struct dp_run *run);
+bool dp_run_coord_find_life(const struct dp_run *run, uint32_t *restarts);
+/* Of a run of slices of which a journal is left here: those but home that trained in it, which life of each, for a question to Slurm
+ * (out->asks_others, n_others, other[]). Nothing is begun, or written. */
+void dp_run_coord_ask_others(struct dp_run *run, struct dp_job_request *out);
 /* has_ended: the step, whose report is kept. The journal stays for the job's next step, which must know
  * the slots that are gone and the shrinks that are used. */
 void dp_run_coord_close(struct dp_run *run, bool has_ended);

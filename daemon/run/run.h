@@ -36,6 +36,7 @@ struct dp_run {
     /* Reading the job from Slurm. */
     struct dp_helper *reader;
     bool must_read, coord_wants_read;
+    bool must_ask_others;   /* a journal here is of a life of the job before: do slices of that run still train? */
     uint64_t doubted_ns;    /* another daemon's word made us ask */
     uint64_t awaited_ns;    /* taken up when the job was over and Slurm waited for its processes; 0: before */
     bool is_unsure;         /* a step began since Slurm was asked last: of the job as we know it, or was it requeued? */

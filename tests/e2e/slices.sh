@@ -11,7 +11,8 @@ slices_cluster() { # SECONDS-TO-WAIT-FOR-SLICES OTHER-KEYS-OF-THE-DAEMON
     export DYNPIPE_CONF=$D/etc/dynpipe.conf DYNPIPE_SOCKET=$D/run/dynpiped-n1.sock
 }
 
-# array NAME TASKS SBATCH-OPTIONS -- OVERRIDES: a run of slices; prints the array's id. Output in NAME.TASK.out.
+# array NAME TASKS SBATCH-OPTIONS -- OVERRIDES: a run of slices; prints the array's id. Output in NAME.TASK.out. slices_before: a command
+# of the script in front of its step.
 array() {
     local name=$1 tasks=$2 options=()
     shift 2
@@ -19,6 +20,7 @@ array() {
     shift
     cat >"$D/$name.sh" <<X
 #!/bin/bash
+${slices_before:-}
 srun -n1 $(worker_command "$D/$name.jsonl" "$@") || [ \$? = 75 ]
 X
     sbatch --parsable -J "$name" --array="$tasks" -n1 -c1 --gpus=1 --mem=500 -o "$D/$name.%a.out" "${options[@]}" "$D/$name.sh"

@@ -79,16 +79,35 @@ static bool is_requeued(const struct dp_run *run, const struct dp_job_info *now)
     return known && known->is_fenced && now->restart_count > known->fence_restart;
 }
 
-/* The node was lost with the coordinator of a former life, and is back while the job runs again, here or elsewhere, or waits. Nobody
- * goes on from that journal: it becomes a report, too. returns: there was one. */
+/* The newest journal here is of a life of the job before this one. */
+static bool has_former_life(const struct dp_run *run, const struct dp_job_info *now, uint32_t *restarts)
+{
+    return dp_run_coord_find_life(run, restarts) && *restarts < now->restart_count;
+}
+
+/* This daemon was away, and home was requeued. Of a run of slices the others may train on, and wait for who coordinates them, which
+ * their comments do not say: so before the journal is given up Slurm is asked about them. returns: it is being asked. */
+static bool asks_for_others(struct dp_run *run, const struct dp_job_result *r)
+{
+    uint32_t restarts;
+
+    if (run->role != DP_RUN_LOOKUP || r->rc != 0 || r->others != DP_OTHERS_UNASKED || !run->start.slices || r->job.uid != run->uid ||
+        !has_former_life(run, &r->job, &restarts))
+        return false;
+    run->must_ask_others = true;
+    dp_run_read_soon(run);
+    return true;
+}
+
+/* The node was lost with the coordinator of a former life, and is back while the job runs again, here or elsewhere, or waits. Where
+ * nobody goes on from that journal it becomes a report, too. returns: there was one. */
 static bool end_former_life(struct dp_run *run, const struct dp_job_info *now)
 {
     struct dp_err err = {0};
     uint32_t restarts;
 
-    if (!dp_run_coord_find_life(run) || run->job.restart_count >= now->restart_count)
+    if (!has_former_life(run, now, &restarts))
         return false;
-    restarts = run->job.restart_count;
     run->job = *now;
     run->job.restart_count = restarts;
     if (dp_run_coord_open(run, DP_RUN_OPEN_REST, &err) < 0)
@@ -156,10 +175,11 @@ static bool goes_on_without_home(struct dp_run *run, const struct dp_job_result 
 {
     bool is_first = run->role == DP_RUN_LOOKUP, is_again = r->rc == 0 && is_requeued(run, &r->job);
 
-    if (r->rc < 0 || (r->rc == 0 && r->job.is_running && !is_again))
+    if (r->rc < 0 || (!is_first && r->rc == 0 && r->job.is_running && !is_again))
         return false;
     if (is_first ? !dp_slices_find_run(run, r) : !dp_slices_outlive(run))
         return false;
+    is_again |= is_first && r->rc == 0 && r->job.restart_count > run->job.restart_count;
     if (!run->is_home_over)
         DP_RUN_LOG(run, dp_info, "job=%u is over (%s), its run goes on with other slices", run->job_id,
                    is_again ? "requeued" : r->text[0] ? r->text : "Slurm does not know it any more");
@@ -184,6 +204,9 @@ static bool use_answer(struct dp_run *run, const struct dp_job_result *r)
     uint32_t slice_of;
 
     warn_of_tracking(r);
+    if (asks_for_others(run, r))
+        return true;
+    run->must_ask_others &= r->rc < 0;
     if (r->rc == 0 && !r->job.is_running && !is_home_again && has_workers_to_end(run, &r->job)) {
         if (is_first)
             take_up_again(run, &r->job);
@@ -287,9 +310,10 @@ static void on_read(void *arg, const uint8_t *result, size_t bytes, const char *
 
 static void read_now(struct dp_run *run)
 {
-    struct dp_job_request q = {run->job_id};
+    static struct dp_job_request q;
     struct dp_err err = {0};
 
+    q = (struct dp_job_request){.job_id = run->job_id};
     run->must_read = false;
     if (run->is_home_over) {
         schedule_read(run, false);
@@ -298,6 +322,8 @@ static void read_now(struct dp_run *run)
         run->coord_wants_read = false;
         return;
     }
+    if (run->must_ask_others)
+        dp_run_coord_ask_others(run, &q);
     run->reader = dp_helper_start(run->daemon->base, dp_job_read_work, &q, sizeof q, READ_DEADLINE_S, on_read, run, &err);
     if (!run->reader) {
         dp_warn("job=%u %s", run->job_id, err.text);

@@ -153,7 +153,7 @@ static bool may_ask(struct dp_daemon *d, uint32_t uid)
 /* from: "" for a user. returns NULL: not asked now. */
 static struct dp_seek *ask(struct dp_daemon *d, uint32_t uid, const char *from, const struct dp_msg_step_start *start)
 {
-    struct dp_job_request q = {start->job_id};
+    struct dp_job_request q = {.job_id = start->job_id};
     struct dp_err err = {0};
     struct dp_seek *s = may_ask(d, uid) ? calloc(1, sizeof *s) : NULL;
 

@@ -67,14 +67,23 @@ static void fill_job(struct dp_run *run, const struct dp_job_result *r, const st
     snprintf(job->batch_host, sizeof job->batch_host, "%s", node);
 }
 
+/* Home runs, in this life or a later one. */
+static bool is_home_running(const struct dp_job_result *r)
+{
+    return r->rc == 0 && r->job.is_running;
+}
+
 /* The journal has the slots. */
 static bool resume(struct dp_run *run, const struct dp_job_result *r)
 {
     struct dp_err err = {0};
+    uint32_t restarts;
 
-    if (!run->start.slices || !dp_run_coord_find_life(run))
+    if (r->others == DP_OTHERS_NONE || (is_home_running(r) && r->others != DP_OTHERS_RUN))
         return false;
-    fill_job(run, r, NULL, run->job.restart_count, run->daemon->node);
+    if (!run->start.slices || !dp_run_coord_find_life(run, &restarts))
+        return false;
+    fill_job(run, r, NULL, restarts, run->daemon->node);
     run->job.slice[0] = run->job_id;
     if (dp_run_coord_open(run, DP_RUN_OPEN_REST, &err) < 0) {
         dp_error("job=%u cannot go on from its journal: %s", run->job_id, err.text);
@@ -94,7 +103,8 @@ bool dp_slices_find_run(struct dp_run *run, const struct dp_job_result *r)
         return false;
     for (const struct dp_run *s = run->daemon->runs; s; s = s->next)
         if (s->slicing && s->slicing->is_told && s->slicing->home_job == run->job_id && s != run && s->uid == run->uid &&
-            strcmp(s->slicing->home_node, run->daemon->node)) {
+            strcmp(s->slicing->home_node, run->daemon->node) &&
+            (!is_home_running(r) || s->slicing->home_restarts < r->job.restart_count)) {
             fill_job(run, r, s, s->slicing->home_restarts, s->slicing->home_node);
             return true;
         }

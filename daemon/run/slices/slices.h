@@ -49,9 +49,10 @@ bool dp_slices_are_over(const struct dp_run *home); /* so it was */
 /* The run's job is over: are there slices, here or, where this daemon coordinates, anywhere, that train on in its name? */
 bool dp_slices_outlive(const struct dp_run *run);
 bool dp_slice_lives(const struct dp_run *slice); /* does the process that has its rank still live? */
-/* The same after a restart of this daemon, or on a node that hears of the run first when its job is over: from the journal, or what
- * another daemon said of it. r: Slurm's answer, rc 0 or 1. returns true with run->job filled in, and run->coord where this daemon
- * coordinates. */
+/* The same after a restart of this daemon, or on a node that hears of the run first when its job is over, or runs again: from the
+ * journal, or what another daemon said of it. r: Slurm's answer, rc 0 or 1; of a job that runs, only in a life behind the run's, and
+ * from a journal only where others still train (r->others). returns true with run->job filled in, as of the life that the run is of,
+ * and run->coord where this daemon coordinates. */
 bool dp_slices_find_run(struct dp_run *run, const struct dp_job_result *r);
 /* The coordinator was opened from its journal: the slices are those that it has. */
 void dp_slices_restore(struct dp_run *home);

@@ -41,15 +41,17 @@ static bool is_beside(const struct dp_run *a, const struct dp_run *b)
     return a != b && a->slicing && slicing_are_of_one(a, b);
 }
 
-/* Of a run that outlives its job. What Slurm does not know any more is over. */
+/* Of a run that outlives its job. What Slurm does not know any more is over; so is what it shows in another life only. */
 static bool is_all_over(const struct dp_run *run)
 {
     const struct dp_slicing *s = run->slicing;
+    static struct dp_job_info now;
 
     if (!dp_slices_are(run) || s->seen.is_cut)
         return false;
-    for (uint32_t i = 0; s->seen.rc == 0 && i < s->seen.n; i++)
-        if (s->seen.slice[i].job_id != run->job_id && dp_group_rank(s->group, s->seen.slice[i].job_id) >= 0)
+    dp_group_job_now(s->group, &run->job, s->seen.slice, s->seen.rc == 0 ? s->seen.n : 0, &now);
+    for (uint32_t i = 0; i < now.n_nodes; i++)
+        if (now.slice[i] && now.slice[i] != run->job_id)
             return false;
     return true;
 }

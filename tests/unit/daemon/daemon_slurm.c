@@ -247,12 +247,18 @@ void dp_job_read(uint32_t job_id, struct dp_job_result *out)
 
 size_t dp_job_read_work(const void *request, size_t bytes, uint8_t *result)
 {
-    struct dp_job_request q;
+    static struct dp_job_request q;
     struct dp_job_result r;
 
     (void)bytes;
     memcpy(&q, request, sizeof q);
     dp_job_read(q.job_id, &r);
+    r.others = r.rc == 0 && q.asks_others ? DP_OTHERS_NONE : DP_OTHERS_UNASKED;
+    for (uint32_t k = 0; k < q.n_others && r.rc == 0; k++)
+        for (uint32_t i = 0; i < DW_SLICES; i++)
+            if (dw.slurm.slice[i].job_id == q.other[k].job_id && dw.slurm.slice[i].restart_count == q.other[k].restart_count &&
+                !dw.slurm.slice[i].has_ended && !dw.slurm.slice[i].is_ending)
+                r.others = DP_OTHERS_RUN;
     memcpy(result, &r, sizeof r);
     return sizeof r;
 }

@@ -684,6 +684,88 @@ static void a_former_life_is_done_with(void **state)
     }
 }
 
+/* The worker of a slice says that it trains, and stays connected. returns its connection. */
+static int say_hello(uint32_t i, uint32_t node, uint32_t job_id)
+{
+    static struct dp_msg_hello m;
+    static uint8_t frame[DP_HEADER_BYTES + DP_BODY_MAX];
+    struct dp_header h = {DP_PROTO_VERSION, DP_MSG_HELLO, 0, 1};
+    struct dp_msg_welcome welcome;
+    int fd = dw_connect(node, process[i]->pid, DW_OWNER);
+    struct dp_writer w;
+    struct dp_reader r;
+
+    m = (struct dp_msg_hello){.job_id = job_id, .step_id = STEP + i, .rank = i, .n_workers = 2, .n_layers = 4, .steps_total = 1000,
+                              .microbatches = 4, .tokens_per_microbatch = 64, .stage_message_bytes = 1000, .regroups = 1,
+                              .cut = {0, 2, 4}};
+    assert_true(fd >= 0);
+    dp_writer_init(&w, frame + DP_HEADER_BYTES, DP_BODY_MAX);
+    dp_msg_hello_encode(&w, &m);
+    h.body_len = (uint32_t)dp_writer_used(&w);
+    dp_header_encode(frame, &h);
+    (void)!send(fd, frame, DP_HEADER_BYTES + h.body_len, MSG_NOSIGNAL);
+    dw_run(1.0, false);
+    assert_true(recv(fd, frame, sizeof frame, MSG_DONTWAIT) > DP_HEADER_BYTES);
+    assert_int_equal(dp_header_decode(frame, &h, NULL), 0);
+    assert_int_equal(h.type, DP_MSG_WELCOME);
+    dp_reader_init(&r, frame + DP_HEADER_BYTES, h.body_len);
+    assert_int_equal(dp_msg_welcome_decode(&r, &welcome, NULL), 0);
+    if (welcome.verdict != DP_VERDICT_OK)
+        fail_msg("job %u: %s", job_id, welcome.text);
+    return fd;
+}
+
+static void goes_on_from_its_journal(void)
+{
+    const struct dp_run *run = home_run();
+
+    assert_non_null(run);
+    assert_non_null(run->coord);
+    assert_true(run->is_home_over && run->job.restart_count == 0 && dp_slices_are(run));
+    assert_int_equal(dp_coord_incarnation(run->coord) >= 2, 1);
+    assert_true(has_journal(0, HOME, 0));
+}
+
+/* Home's job is requeued while another slice trains on, and the daemon of the coordinator is killed, twice, when the job is elsewhere, on
+ * this node again, or in the queue: it goes on from the journal. When that slice is requeued, too, nobody trains in this life. */
+static void others_train_on_when_home_runs_again(void **state)
+{
+    (void)state;
+    for (int now = 0; now < 3; now++) {
+        int fd[2];
+
+        begin_two(2);
+        check_ranks();
+        fd[0] = say_hello(0, 0, HOME);
+        fd[1] = say_hello(1, 1, OTHER);
+        assert_true(dp_coord_can_do_without(home_run()->coord, HOME));
+        dw_kill_daemon(0, 2);
+        dw_exit(process[0]);
+        dw.slurm.slice[0].restart_count = 1;
+        dw.slurm.slice[0].start_s = dw.now_ns / 1000000000;
+        if (now == 0)
+            dw.slurm.slice[0].node = 1;
+        dw.slurm.slice[0].is_ending = now == 2;
+        for (int times = 0; times < 2; times++) {
+            dw_run(8, false);
+            goes_on_from_its_journal();
+            dw_kill_daemon(0, 2);
+        }
+        dw_run(8, false);
+        goes_on_from_its_journal();
+        dw_exit(process[1]);
+        dw.slurm.slice[1].restart_count = 1;
+        if (now == 1)
+            dw_kill_daemon(0, 2); /* and finds it out after a restart */
+        dw_run(20, false);
+        assert_false(has_journal(0, HOME, 0));
+        assert_true(!home_run() || home_run()->job.restart_count == 1);
+        close(fd[0]);
+        close(fd[1]);
+        end_world();
+    }
+}
+
 static uint32_t n_of_array(bool is_waiting)
 {
     uint32_t n = 0;
@@ -771,6 +853,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(seats_for_growth),
     cmocka_unit_test(who_names_a_run_falsely_is_refused),
     cmocka_unit_test(a_former_life_is_done_with),
+    cmocka_unit_test(others_train_on_when_home_runs_again),
     cmocka_unit_test(an_array_has_companions),
     cmocka_unit_test(companions_of_an_array_name_it),
 };
