@@ -280,10 +280,10 @@ void dp_view_losses(struct dp_canvas *c, const json_t *run)
     size_t i;
 
     json_array_foreach(dp_json_list(run, "losses"), i, l) {
-        char text[512], line[640], step[32], when[32];
+        char text[512], line[640], when[32];
 
-        snprintf(line, sizeof line, "%s, at %s; the others went on from step %s", dp_json_text(text, sizeof text, l, "text", "?"),
-                 dp_text_seconds(when, sizeof when, dp_json_number(l, "at_s")), dp_json_text(step, sizeof step, l, "step", "?"));
+        snprintf(line, sizeof line, "at %s: %s", dp_text_seconds(when, sizeof when, dp_json_number(l, "at_s")),
+                 dp_json_text(text, sizeof text, l, "text", "?"));
         dp_canvas_put(c, DP_RED, "lost");
         dp_canvas_to(c, 8);
         dp_canvas_wrap(c, 10, DP_PLAIN, 3, line);

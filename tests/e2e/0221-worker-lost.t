@@ -62,7 +62,7 @@ wait_for 60 regrouped one 1
 ok $? "one: after kill -9 of a worker the others regroup"
 runs "one: and train on, in the same step" passes one 60
 is "$(($(from_step one) % 40))" 0 "one: from a checkpoint: step $(from_step one)"
-said="regrouped: worker 2 on n3 was lost \(process $before\); 3 workers go on, layout .*, from step $(from_step one) of checkpoint $D/one/step-"
+said="regrouped: worker 2 on n3 was lost \(process $before\); 3 workers go on from step $(from_step one) of checkpoint $D/one/step-"
 like "$(cat "$D/one.out")" "$said" "one: the user reads who was lost, and from where the others go on"
 like "$(dynpipe explain -j "$job" 2>&1)" "worker 2 on n3 was lost" "one: and so does explain"
 like "$(dynpipe report -j "$job" 2>&1)" "worker 2 on n3 was lost" "one: and report"
@@ -83,7 +83,7 @@ wait_for 60 regrouped two 1
 ok $? "two: after kill -9 of two workers the others regroup once"
 runs "two: and train on" passes two 100
 is "$(from_step two)" 0 "two: from the beginning"
-said="worker 1 on n2 was lost .*, and 1 more; 2 workers go on, .* with new weights: no checkpoint was made"
+said="worker 1 on n2 was lost .*, and 1 more; 2 workers go on from step 0 with new weights: no checkpoint was made"
 like "$(cat "$D/two.out")" "$said" "two: which is said"
 is "$(losses "$D/two.jsonl" | grep -c '^30 ')" 2 "two: step 30 was made twice"
 is "$(job_nodes "$job")" 4 "two: in mode balance the job keeps its nodes"
@@ -118,7 +118,7 @@ kill -KILL $(workers_on "$job" n1 | head -n 1)
 wait_for 60 regrouped leader 1
 ok $? "leader: after kill -9 of worker 0 the others regroup"
 is "$(($(from_step leader) % 40))" 0 "leader: from a checkpoint: step $(from_step leader)"
-like "$(cat "$D/leader.out")" "worker 0 on n1 was lost .*; 3 workers go on, worker 1 leads, layout x" "leader: the user reads who leads now"
+like "$(cat "$D/leader.out")" "worker 0 on n1 was lost .*; 3 workers go on, worker 1 leads, from step .*; layout x" "leader: the user reads who leads now"
 passes leader 20
 moved() { dynpipe layout --set "x|0-1|2-4|5-7" -j "$job" >"$D/layout.out" 2>&1; }
 wait_for 20 moved

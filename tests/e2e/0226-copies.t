@@ -64,6 +64,8 @@ wait_for 150 regrouped node 1
 ok $? "node: after a node is lost with all that runs there the others go on"
 runs "node: and make steps" makes_steps node 20
 like "$(cat "$D/node.out")" "worker 3 on n4 was lost .*no step is lost" "node: without a step lost"
+said="at [0-9.]+ (s|min): worker 3 on n4 was lost .*; 3 workers go on from step [0-9]+ with .* from copies: no step is lost"
+like "$(dynpipe report -j "$job" 2>&1 | tr -s ' \n' ' ')" "lost $said" "node: report says so, too"
 wait_for 120 are_copied "$job" 3
 ok $? "node: each layer has a copy again"
 return_node n4

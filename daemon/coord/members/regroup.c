@@ -314,8 +314,10 @@ void coord_regroup_begun(struct dp_coord *c, uint64_t now_ns, const struct dp_ms
     c->train.step = m->step;
     c->train.sparsity = m->value;
     c->saving.step = m->step; /* steps that are made again count again */
-    if (h && h->id == c->last_commit_id)
+    if (h && h->id == c->last_commit_id) {
         h->boundary = m->step;
+        snprintf(h->reason, sizeof h->reason, "%.255s", m->text);
+    }
     for (uint32_t r = 0; r < c->train.n_workers; r++)
         c->worker[r].step = m->step;
     forget_losses(c, m->step);

@@ -158,11 +158,12 @@ static int build_up(struct dp_trainer *t, struct dp_err *err)
 static void tell(struct dp_trainer *t, const char *lost, uint32_t n_copies, const char *why_not)
 {
     char layout[512], text[1400], leader[32] = "", from[700], copies[64] = "";
+    uint32_t n = dp_layout_members(&t->layout);
 
     if (!dp_trainer_leads(t))
         return;
     if (t->rank > 0)
-        snprintf(leader, sizeof leader, ", worker %u leads", t->rank);
+        snprintf(leader, sizeof leader, ", worker %u leads,", t->rank);
     dp_layout_format(&t->layout, layout, sizeof layout);
     if (n_copies)
         snprintf(copies, sizeof copies, ", %u of them from copies", n_copies);
@@ -173,8 +174,9 @@ static void tell(struct dp_trainer *t, const char *lost, uint32_t n_copies, cons
                  : "with new weights: no checkpoint was made (checkpoint.dir, checkpoint.every_s)", why_not);
     else
         snprintf(from, sizeof from, "with the layers that they have%s: no step is lost", copies);
-    snprintf(text, sizeof text, "%.250s; %u workers go on%s, layout %.300s, from step %llu %s", lost, dp_layout_members(&t->layout), leader,
-             layout, (unsigned long long)t->step, from);
+    /* What matters first: the coordinator keeps the first 255 characters of it. */
+    snprintf(text, sizeof text, "%.250s; %u %s%s from step %llu %s; layout %.300s", lost, n,
+             n > 1 ? "workers go on" : "worker goes on", leader, (unsigned long long)t->step, from, layout);
     dp_trainer_event(t, DP_EV_REGROUPED, "regrouped", t->reached.sparsity, text);
 }
 
