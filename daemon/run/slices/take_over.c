@@ -27,6 +27,7 @@
 #define ASK_NS DP_SECOND_NS
 #define LOST_NODE "-" /* of home, in a coordinator that does not know where that was */
 #define ALONE_NS (10 * DP_SECOND_NS) /* a coordinator to which no worker comes asks whether it still is one */
+#define UNSERVED_NS (5 * DP_SECOND_NS) /* a worker that is not welcomed for so long has its daemon ask whether the run is still there */
 
 struct came {
     struct dp_msg_hello *hello; /* NULL: nobody of this rank has */
@@ -43,6 +44,8 @@ struct dp_take_over {
     bool is_proved;     /* that one has welcomed a worker of this node */
     bool is_here;       /* it is this daemon */
     bool is_promised;   /* it may begin at any time, because it was told that this daemon looks to it */
+    uint64_t unserved_ns; /* since when a worker here waits for the coordinator, and none was welcomed; 0: none does */
+    uint64_t none_ns, said_ns; /* its daemon is there, and says that it does not have the run: since when, and last; 0: it does not */
     uint64_t asked_ns;
     char told[200];     /* why it cannot, as was logged last */
     struct came rank[DP_MAX_WORKERS];
@@ -77,7 +80,10 @@ void dp_take_over_proved(struct dp_run *run)
 {
     struct dp_take_over *t = run->take_over;
 
-    if (!t || t->is_proved)
+    if (!t)
+        return;
+    t->unserved_ns = t->none_ns = 0;
+    if (t->is_proved)
         return;
     t->is_proved = true;
     if (strcmp(t->before, run->job.batch_host))
@@ -92,24 +98,36 @@ void dp_take_over_promise(struct dp_run *run, const char *node)
 
 /* ---- to whom all look ---- */
 
+/* It runs, and is not home in a later life, which has no part in the run. */
+static bool may_be_in(const struct dp_run *run, const struct dp_slice *s)
+{
+    return s->is_running && (s->job_id != run->job_id || s->restart_count == run->job.restart_count);
+}
+
+/* May its daemon coordinate? One that does not have the run any more, though it coordinated it, is not asked to. */
+static bool is_eligible(const struct dp_run *run, const struct dp_slice *s, bool has_marked)
+{
+    return may_be_in(run, s) && (s->slice_of || !has_marked) && (!run->take_over->none_ns || strcmp(s->node, run->take_over->before));
+}
+
 /* The nth of those that run, and are slices by their comments where any is, from the one that began first; *n_all: how many. NULL: none
  * does. */
-static const struct dp_slice *pick(const struct dp_slices_result *seen, uint32_t nth, uint32_t *n_all)
+static const struct dp_slice *pick(const struct dp_run *run, const struct dp_slices_result *seen, uint32_t nth, uint32_t *n_all)
 {
     const struct dp_slice *best = NULL, *last = NULL;
     bool has_marked = false;
 
     *n_all = 0;
     for (uint32_t i = 0; i < seen->n; i++)
-        has_marked |= seen->slice[i].is_running && seen->slice[i].slice_of;
+        has_marked |= may_be_in(run, &seen->slice[i]) && seen->slice[i].slice_of;
     for (uint32_t i = 0; i < seen->n; i++)
-        *n_all += seen->slice[i].is_running && (seen->slice[i].slice_of || !has_marked);
+        *n_all += is_eligible(run, &seen->slice[i], has_marked);
     for (uint32_t k = 0; *n_all && k <= nth % *n_all; k++, last = best) {
         best = NULL;
         for (uint32_t i = 0; i < seen->n; i++) {
             const struct dp_slice *s = &seen->slice[i];
 
-            if (s->is_running && (s->slice_of || !has_marked) && (!last || dp_group_began_before(last, s)) &&
+            if (is_eligible(run, s, has_marked) && (!last || dp_group_began_before(last, s)) &&
                 (!best || dp_group_began_before(s, best)))
                 best = s;
         }
@@ -117,10 +135,10 @@ static const struct dp_slice *pick(const struct dp_slices_result *seen, uint32_t
     return best;
 }
 
-static bool has_slice_on(const struct dp_slices_result *seen, const char *node)
+static bool has_slice_on(const struct dp_run *run, const struct dp_slices_result *seen, const char *node)
 {
     for (uint32_t i = 0; i < seen->n; i++)
-        if (seen->slice[i].is_running && !strcmp(seen->slice[i].node, node))
+        if (may_be_in(run, &seen->slice[i]) && !strcmp(seen->slice[i].node, node))
             return true;
     return false;
 }
@@ -146,8 +164,9 @@ static void look_to(struct dp_run *run, const char *node, uint64_t now_ns)
         dp_peer_want(d, node);
     if (strcmp(last, node) && strcmp(last, t->before))
         dp_run_forget_peer(d, last);
-    DP_RUN_LOG(run, dp_warn, "job=%u the daemon of %s is away, and Slurm shows no slice of the run there: %s is to coordinate it",
-               run->job_id, t->before, t->is_here ? "this one" : node);
+    DP_RUN_LOG(run, dp_warn, "job=%u the daemon of %s %s: %s is to coordinate it", run->job_id, t->before,
+               t->none_ns ? "does not have the run" : "is away, and Slurm shows no slice of the run there",
+               t->is_here ? "this one" : node);
     dp_workers_hang_up(run, "the coordinator's daemon is away");
 }
 
@@ -156,7 +175,7 @@ static bool is_back(const struct dp_run *run)
 {
     const struct dp_take_over *t = run->take_over;
 
-    return t && t->tried_ns && !t->is_proved && !t->is_promised && dp_peer_find(run->daemon, t->before);
+    return t && t->tried_ns && !t->is_proved && !t->is_promised && !t->none_ns && dp_peer_find(run->daemon, t->before);
 }
 
 static void look_back(struct dp_run *run)
@@ -180,6 +199,40 @@ static uint32_t turn(const struct dp_take_over *t, const struct dp_slices_result
     return t->tried_ns ? (uint32_t)(seen->read_s / (TRY_NS / DP_SECOND_NS)) : 0;
 }
 
+static bool is_time_to_ask(struct dp_take_over *t, uint64_t now_ns)
+{
+    if (now_ns - t->asked_ns < ASK_NS)
+        return false;
+    t->asked_ns = now_ns;
+    return true;
+}
+
+static bool waits_here(const struct dp_run *run)
+{
+    const struct dp_worker *w = run->workers;
+
+    while (w && !(w->conn && w->is_waiting))
+        w = w->next;
+    return w != NULL;
+}
+
+/* Its daemon is there, and lost what it knew of the run: a node that boots without its files, or where home's next life was taken for
+ * the run. It says so when it is asked, and while it finds out what it has it says nothing. */
+static bool has_forgotten(struct dp_run *run, struct dp_take_over *t, uint64_t now_ns)
+{
+    struct dp_msg_slice m = {.job_id = run->job_id, .slice = run->job_id, .restarts = run->job.restart_count, .where = DP_WHERE_STILL};
+
+    if (!t->unserved_ns && waits_here(run))
+        t->unserved_ns = now_ns;
+    if (!t->unserved_ns || now_ns - t->unserved_ns < UNSERVED_NS)
+        return false;
+    if (t->none_ns && now_ns - t->said_ns > LOOK_NS)
+        t->none_ns = 0;
+    if (is_time_to_ask(t, now_ns))
+        (void)DP_PEER_SEND(run->daemon, run->job.batch_host, slice, DP_MSG_SLICE, &m);
+    return t->none_ns && now_ns - t->none_ns > AWAY_NS;
+}
+
 static bool is_away(struct dp_run *run, uint64_t now_ns)
 {
     struct dp_take_over *t = state_of(run);
@@ -190,8 +243,9 @@ static bool is_away(struct dp_run *run, uint64_t now_ns)
         return now_ns - t->tried_ns > TRY_NS;
     if (dp_peer_find(run->daemon, run->job.batch_host)) {
         t->lost_ns = t->tried_ns = 0;
-        return false;
+        return has_forgotten(run, t, now_ns);
     }
+    t->none_ns = 0;
     if (!t->lost_ns)
         t->lost_ns = now_ns;
     return now_ns - t->lost_ns > AWAY_NS;
@@ -217,9 +271,11 @@ static void seek(struct dp_run *run, uint64_t now_ns)
     }
     if (!dp_slices_here(run, NULL) || !is_away(run, now_ns) || !(seen = seen_since(run, now_ns - LOOK_NS)))
         return;
-    if (!run->take_over->tried_ns && has_slice_on(seen, run->job.batch_host))
+    if (!run->take_over->tried_ns && !run->take_over->none_ns && has_slice_on(run, seen, run->job.batch_host))
         return; /* its daemon comes back, or Slurm finds the node lost */
-    next = pick(seen, turn(run->take_over, seen), &n);
+    if (!run->take_over->tried_ns)
+        memcpy(run->take_over->before, run->job.batch_host, sizeof run->take_over->before);
+    next = pick(run, seen, turn(run->take_over, seen), &n);
     if (next)
         look_to(run, next->node, now_ns);
 }
@@ -307,14 +363,6 @@ static void ask_where(struct dp_run *run, const struct dp_slice *s)
     (void)DP_PEER_SEND(run->daemon, s->node, slice, DP_MSG_SLICE, &m);
 }
 
-static bool is_time_to_ask(struct dp_take_over *t, uint64_t now_ns)
-{
-    if (now_ns - t->asked_ns < ASK_NS)
-        return false;
-    t->asked_ns = now_ns;
-    return true;
-}
-
 /* Whoever says HELLO may have turned back to the one before since; whose daemon has promised does not. */
 static bool is_sworn(const struct dp_run *run, const struct came *k, uint64_t now_ns)
 {
@@ -330,7 +378,7 @@ static bool are_all_there(struct dp_run *run, const struct dp_slices_result *see
         const struct dp_slice *s = &seen->slice[i];
         const struct came *k = find_came(run->take_over, s, now_ns);
 
-        if (!s->is_running)
+        if (!may_be_in(run, s))
             continue;
         if (k && is_sworn(run, k, now_ns)) {
             n++;
@@ -484,6 +532,18 @@ static void swear(struct dp_run *run, const char *node, const struct dp_msg_slic
             t->rank[r].sworn_ns = t->asked_ns;
 }
 
+/* It was asked whether it has the run still. */
+static void hear_of_none(struct dp_run *run, const char *node)
+{
+    struct dp_take_over *t = run->take_over;
+
+    if (run->role != DP_RUN_RELAY || strcmp(node, run->job.batch_host) || (t->tried_ns && !t->is_proved))
+        return;
+    t->said_ns = dp_now_ns();
+    if (!t->none_ns)
+        t->none_ns = t->said_ns;
+}
+
 bool dp_take_over_answered(struct dp_run *run, const char *node, const struct dp_msg_slice_rank *m)
 {
     struct dp_take_over *t = run->take_over;
@@ -496,6 +556,8 @@ bool dp_take_over_answered(struct dp_run *run, const char *node, const struct dp
         if (is_elsewhere && m->state == DP_SLICE_RANKED && run->coord && !dp_coord_goes_on(run->coord, true) &&
             dp_run_has_member(run, node))
             stand_down(run, m->home_node);
+    } else if (m->state == DP_SLICE_REFUSED) {
+        hear_of_none(run, node);
     } else if (t->is_here && m->state == DP_SLICE_RANKED) {
         swear(run, node, m);
     } else if (t->is_here) {

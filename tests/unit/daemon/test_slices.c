@@ -684,8 +684,8 @@ static void a_former_life_is_done_with(void **state)
     }
 }
 
-/* The worker of a slice says that it trains, and stays connected. returns its connection. */
-static int say_hello(uint32_t i, uint32_t node, uint32_t job_id)
+/* The worker of a slice says that it trains, and hears an answer within a second, or none: *verdict -1. returns its connection. */
+static int greet(uint32_t i, uint32_t node, uint32_t job_id, int *verdict, char text[256])
 {
     static struct dp_msg_hello m;
     static uint8_t frame[DP_HEADER_BYTES + DP_BODY_MAX];
@@ -694,6 +694,8 @@ static int say_hello(uint32_t i, uint32_t node, uint32_t job_id)
     int fd = dw_connect(node, process[i]->pid, DW_OWNER);
     struct dp_writer w;
     struct dp_reader r;
+
+    *verdict = -1;
 
     m = (struct dp_msg_hello){.job_id = job_id, .step_id = STEP + i, .rank = i, .n_workers = 2, .n_layers = 4, .steps_total = 1000,
                               .microbatches = 4, .tokens_per_microbatch = 64, .stage_message_bytes = 1000, .regroups = 1,
@@ -705,13 +707,24 @@ static int say_hello(uint32_t i, uint32_t node, uint32_t job_id)
     dp_header_encode(frame, &h);
     (void)!send(fd, frame, DP_HEADER_BYTES + h.body_len, MSG_NOSIGNAL);
     dw_run(1.0, false);
-    assert_true(recv(fd, frame, sizeof frame, MSG_DONTWAIT) > DP_HEADER_BYTES);
-    assert_int_equal(dp_header_decode(frame, &h, NULL), 0);
-    assert_int_equal(h.type, DP_MSG_WELCOME);
+    if (recv(fd, frame, sizeof frame, MSG_DONTWAIT) <= DP_HEADER_BYTES || dp_header_decode(frame, &h, NULL) < 0 ||
+        h.type != DP_MSG_WELCOME)
+        return fd;
     dp_reader_init(&r, frame + DP_HEADER_BYTES, h.body_len);
     assert_int_equal(dp_msg_welcome_decode(&r, &welcome, NULL), 0);
-    if (welcome.verdict != DP_VERDICT_OK)
-        fail_msg("job %u: %s", job_id, welcome.text);
+    *verdict = welcome.verdict;
+    snprintf(text, 256, "%.255s", welcome.text);
+    return fd;
+}
+
+/* It is welcome, and stays connected. */
+static int say_hello(uint32_t i, uint32_t node, uint32_t job_id)
+{
+    char text[256] = "no answer";
+    int verdict, fd = greet(i, node, job_id, &verdict, text);
+
+    if (verdict != DP_VERDICT_OK)
+        fail_msg("job %u: %s", job_id, text);
     return fd;
 }
 
@@ -761,6 +774,72 @@ static void others_train_on_when_home_runs_again(void **state)
         assert_false(has_journal(0, HOME, 0));
         assert_true(!home_run() || home_run()->job.restart_count == 1);
         close(fd[0]);
+        close(fd[1]);
+        end_world();
+    }
+}
+
+static void lose_files(uint32_t node)
+{
+    char path[160];
+
+    snprintf(path, sizeof path, "%s/job-%u.0.journal", dw.node[node].folder, HOME);
+    assert_int_equal(unlink(path), 0);
+    snprintf(path, sizeof path, "%s/node.journal", dw.node[node].folder);
+    assert_int_equal(unlink(path), 0);
+}
+
+/* Its worker says HELLO again and again, as long as it is not welcome. returns after how many seconds it was; -1: not in time. */
+static int wait_for_welcome(int *fd, uint32_t i, uint32_t node, uint32_t job_id, int seconds)
+{
+    char text[256];
+    int verdict;
+
+    for (int s = 0; s < seconds; s += 2) {
+        *fd = greet(i, node, job_id, &verdict, text);
+        if (verdict == DP_VERDICT_OK)
+            return s;
+        dw_run(1.0, false);
+        close(*fd);
+    }
+    return -1;
+}
+
+/* The coordinator's node boots without its files while another slice trains on, and home's job is elsewhere, on that node again, or in
+ * the queue. Its daemon is there, and says that it does not have the run: another one coordinates, and not before it has said so for
+ * 10 s. A daemon that has its journal never is taken for one of these, however often it is killed. */
+static void a_coordinator_that_has_forgotten_is_replaced(void **state)
+{
+    (void)state;
+    for (int now = 0; now < 6; now++) {
+        bool has_files = now >= 3;
+        const struct dp_run *far;
+        int fd[2], waited;
+
+        begin_two(2);
+        check_ranks();
+        fd[0] = say_hello(0, 0, HOME);
+        fd[1] = say_hello(1, 1, OTHER);
+        dw.slurm.slice[1].slice_of = HOME;
+        dw_kill_daemon(0, 2);
+        close(fd[0]);
+        close(fd[1]);
+        dw_exit(process[0]);
+        dw.slurm.slice[0].restart_count = 1;
+        dw.slurm.slice[0].start_s = dw.now_ns / 1000000000;
+        if (now % 3 == 0)
+            dw.slurm.slice[0].node = 1;
+        dw.slurm.slice[0].is_ending = now % 3 == 2;
+        if (!has_files)
+            lose_files(0);
+        waited = wait_for_welcome(&fd[1], 1, 1, OTHER, 90);
+        if (waited < 0 || (waited < 16) != has_files)
+            fail_msg("case %d: welcome after %d s", now, waited);
+        far = dp_run_find(&dw.node[1].d, HOME);
+        assert_non_null(far);
+        assert_int_equal(far->role, has_files ? DP_RUN_RELAY : DP_RUN_COORD);
+        assert_int_equal(far->job.restart_count, 0);
+        assert_true(has_journal(has_files ? 0 : 1, HOME, 0));
         close(fd[1]);
         end_world();
     }
@@ -854,6 +933,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(who_names_a_run_falsely_is_refused),
     cmocka_unit_test(a_former_life_is_done_with),
     cmocka_unit_test(others_train_on_when_home_runs_again),
+    cmocka_unit_test(a_coordinator_that_has_forgotten_is_replaced),
     cmocka_unit_test(an_array_has_companions),
     cmocka_unit_test(companions_of_an_array_name_it),
 };
