@@ -129,23 +129,39 @@ sub witness {
     return;
 }
 
-# job_left(JOB, NODE): one that Slurm shows as running in the end. It is none of the run's; it had ended before slurmctld was killed, the
-# next slurmctld took it for running, and slurmd has not begun it since.
-sub job_left {
-    my ($self, $job, $node) = @_;
+# Had this job ended before slurmctld was killed, for slurmctld and for slurmd, did the next slurmctld take it for running, and has slurmd
+# not begun it since? is_ours: is it one of the run's?
+sub ended_before {
+    my ($self, $job, $node, $is_ours) = @_;
     return unless $self->{was_killed};
-    my ($is_other, $ended, $risen) = (0);
+    my ($is_that, $ended, $risen) = (0);
     for my $line ($self->said_of($job)) {
         my $what = $line->{what};
-        if ($what eq 'begin') { ($is_other, $ended, $risen) = ($line->{partition} ne 'main' && $line->{node} eq $node) }
+        if ($what eq 'begin') { ($is_that, $ended, $risen) = (($line->{partition} eq 'main') == $is_ours && $line->{node} eq $node) }
         elsif ($what =~ /^ended/) { $ended = $line }
         elsif ($what eq 'runs') { $risen = $line if $ended && $line->{age} > $ended->{age} }
     }
-    return unless $is_other && $risen;
+    return unless $is_that && $risen;
     my @launched = grep { $_->[1] =~ /^Launching batch job $job for UID/ } $self->slurmd($node);
     my @completed = grep { $_->[1] =~ /^\[$job\.batch\] job $job completed with/ } $self->slurmd($node);
     return unless @launched == 1 && @completed == 1 && $completed[0][0] lt $risen->{time};
     return 'ended before';
+}
+
+# job_left(JOB, NODE): one that Slurm shows as running in the end, and that is none of the run's.
+sub job_left { my ($self, $job, $node) = @_; return $self->ended_before($job, $node, 0) }
+
+# waits(TROUBLE): of a run of slices that does not come to itself. It trains, all its places are where they belong but for those that it
+# waits for Slurm to have back, and just as many of its slices Slurm shows as running that had ended before.
+sub waits {
+    my ($self, $text) = @_;
+    my ($jobs, $slots, $is_at, $was_at) = $text =~
+        /^after all faults the run does not come to itself: jobs (.*) home \d+, coordinator n\d+: state training, slots ([a-z ]+), at .*, step (\d+) after (\d+)$/
+        or return;
+    my $n = () = $slots =~ /\breleasing\b/g;
+    return if $is_at <= $was_at + 20 || $slots =~ /\b(drained|stopping|gone)\b/;
+    my @ended = grep { /^(\d+) \S+ RUNNING (n\d+)$/ && $self->ended_before($1, $2, 1) } split /;/, $jobs;
+    return $n && @ended == $n ? 'ended before' : undef;
 }
 
 # drained_twice(NODE): is a number that slurmctld gave to two jobs why it drained that node? slurmd says which one it has still.

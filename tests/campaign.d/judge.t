@@ -404,6 +404,38 @@ left_running
 echo "8 RUNNING n1" >>"$T/e/end.queue"
 found_short "a node is not idle in the end: n1 mixed" "a node that has another job, too"
 
+# Run 32 of seed 302: the run has given slice 24 back, which had ended; its GPU is free for whoever asks slurmd, and not for slurmctld.
+waiting() {
+    killed
+    change log/slurmctld.log 's/Started JobId=24 in other/Started JobId=9_2(24) in main/; s/_job_complete: JobId=24/_job_complete: JobId=9_2(24)/'
+    echo "after all faults the run does not come to itself: jobs 7 9_0 RUNNING n2;8 9_1 COMPLETED n2;24 9_2 RUNNING n1; home 7," \
+        "coordinator n2: state training, slots active released releasing, at 2 slices train, step 60 after 30" >"$T/e/trouble"
+}
+waiting
+by_slurm "ended before" "the run does not come to itself" "a slice that the run waits for, and that runs nowhere"
+for line in slurmctld.log:_job_complete slurmctld.log:StepId=batch slurmd.n1.log:Launching slurmd.n1.log:completed; do
+    waiting
+    without_line "${line%%:*}" "${line#*:}"
+    found_short "the run does not come to itself" "a slice that is waited for without '${line#*:}'"
+done
+for change in 's/Started JobId=9_2(24) in main/Started JobId=9_2(24) in other/' 's/in main on n1/in main on n3/'; do
+    waiting
+    change log/slurmctld.log "$change"
+    found_short "the run does not come to itself" "a slice that is waited for, after '$change'"
+done
+for change in s/active/stopping/ 's/active/releasing/' s/releasing/active/ s/training/stalled/ 's/step 60/step 50/' 's/24 9_2 RUNNING/24 9_2 COMPLETING/'; do
+    waiting
+    change trouble "$change"
+    found_short "the run does not come to itself" "a run that is waited for, after '$change'"
+done
+waiting
+change faults '/slurmctld-kill/d'
+found_short "the run does not come to itself" "a slice that is waited for, and a slurmctld that nobody has killed"
+export KIND=
+waiting
+found_short "the run does not come to itself" "waiting, of a run that is none of slices"
+export KIND=slices
+
 twice() {
     killed
     change faults '$s/$/\n1.300 a number twice on n3/'
