@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One run that hands over again and again, each layer copied while training goes on, and loses one worker after the other, whose layers
  * others have copies of and whose place a newcomer takes. Its losses are bit for bit those of a worker alone that nothing happens to, and
- * who is there from the first tenth to the end takes no more descriptors and threads for it.
+ * who is there from the first tenth to the end takes no more memory of its own, descriptors or threads for it.
  *
  * As a test it is short. `make endurance` plays it whole, and prints what it measures (test_endurance --handovers N --promotions N). */
 #include <dirent.h>
@@ -11,6 +11,7 @@
 #include "common/clock.h"
 #include "tests/unit/worker/run_world.h"
 
+#define OWN_MORE_KIB 2048 /* of 9 MiB: whoever leaked a layer's state of 20 KiB with each of 1000 hand-overs would need 20 MiB */
 #define MIDDLE 4 /* of so many losses one comes in the middle of a hand-over */
 
 static struct {
@@ -28,7 +29,7 @@ static uint64_t seed = 1;
 
 struct taken {
     uint32_t rank;
-    long rss_kib, descriptors, threads;
+    long own_kib, shared_kib, descriptors, threads;
 };
 
 static long of_status(pid_t pid, const char *key)
@@ -66,8 +67,8 @@ static struct taken look(uint32_t rank)
 {
     pid_t pid = world.seat[rank].pid;
 
-    return (struct taken){.rank = rank, .rss_kib = of_status(pid, "VmRSS:"), .descriptors = count_descriptors(pid),
-                          .threads = of_status(pid, "Threads:")};
+    return (struct taken){.rank = rank, .own_kib = of_status(pid, "RssAnon:"), .shared_kib = of_status(pid, "RssShmem:"),
+                          .descriptors = count_descriptors(pid), .threads = of_status(pid, "Threads:")};
 }
 
 /* The same cuts whenever it is looked: what a worker has then is the same. */
@@ -157,7 +158,9 @@ static void lose(bool is_in_middle)
     assert_true(rank != WORLD_NOBODY);
     world_newcomer(rank);
     world_random_cut(&seed, rank, cut);
-    assert_int_equal(world_hand_over(cut, rank), WORLD_COMMITTED);
+    while (world_hand_over(cut, rank) == WORLD_ABORTED) /* it did not come in time: beside load */
+        have.aborted++;
+    assert_false(world_has_lost());
     have.committed++;
     have.newcomers++;
 }
@@ -165,15 +168,18 @@ static void lose(bool is_in_middle)
 static void tell(const struct taken *t)
 {
     if (want.is_told)
-        printf("# %9u %10u %8u %5u %9ld %11ld %7ld\n", world_count(world.log, "\"handover\"", "copied during"), have.promotions,
-               (unsigned)world.seat[t->rank].step, t->rank, t->rss_kib, t->descriptors, t->threads);
+        printf("# %9u %10u %8u %5u %9ld %11ld %11ld %7ld\n", world_count(world.log, "\"handover\"", "copied during"), have.promotions,
+               (unsigned)world.seat[t->rank].step, t->rank, t->own_kib, t->shared_kib, t->descriptors, t->threads);
     fflush(stdout);
 }
 
-/* Of the leader: it is the same process from the first tenth on. */
+/* Of the leader: it is the same process from the first tenth on. What it shares with workers of its node that are dead stays mapped: UCX
+ * cannot close an endpoint of shared memory whose other end takes nothing any more (worker/net/transport.c). */
 static void compare_taken(const struct taken *first, const struct taken *last)
 {
     assert_int_equal(first->rank, last->rank);
+    if (last->own_kib > first->own_kib + OWN_MORE_KIB)
+        fail_msg("memory of its own: %ld KiB, then %ld", first->own_kib, last->own_kib);
     if (last->descriptors > first->descriptors || last->threads > first->threads)
         fail_msg("descriptors: %ld, then %ld; threads: %ld, then %ld", first->descriptors, last->descriptors, first->threads,
                  last->threads);
@@ -189,7 +195,7 @@ static void copied_and_promoted(void **state)
 
     (void)state;
     if (want.is_told)
-        puts("# handovers promotions     step  rank   RSS KiB descriptors threads");
+        puts("# handovers promotions     step  rank  own, KiB shared, KiB descriptors threads");
     world_start(&run);
     for (uint32_t n = 0; have.promotions < want.promotions; n++) {
         while (copied < (uint64_t)want.handovers * (have.promotions + 1) / want.promotions) {
@@ -201,7 +207,7 @@ static void copied_and_promoted(void **state)
             continue;
         settle();
         last = look(world_leader());
-        if (!first.rss_kib)
+        if (!first.own_kib)
             first = last;
         tell(&last);
     }
