@@ -205,6 +205,10 @@ bench-handover: worker/bench/bench_handover
 .PHONY: endurance
 endurance: tests/unit/worker/test_endurance
 	tests/unit/worker/test_endurance --handovers 1000 --promotions 100 $(ENDURANCEFLAGS)
+# make killed-calls: kill -9 of workers at 30 system calls each of copied hand-overs, steps with copies and promotions
+.PHONY: killed-calls
+killed-calls: tests/unit/worker/test_killed_calls
+	tests/unit/worker/test_killed_calls --plays 30 $(KILLEDFLAGS)
 
 if HAVE_CMOCKA
 runtime_tests = tests/unit/worker/test_initial_layout tests/unit/worker/test_memory_limit tests/unit/worker/test_step_sync tests/unit/worker/test_save_clock tests/unit/policies/test_schedule tests/unit/worker/test_collectives tests/unit/worker/test_transport tests/unit/worker/test_shadowing tests/unit/worker/test_copies \
@@ -262,7 +266,7 @@ EXTRA_tests_unit_worker_test_device_link_DEPENDENCIES = kernels/cuda/emu/libdynp
 endif
 handover_tests = tests/unit/worker/test_metrics tests/unit/worker/test_handover \
 	tests/unit/worker/test_handover_faults tests/unit/worker/test_handover_calls tests/unit/worker/test_device_calls tests/unit/worker/test_regroup tests/unit/worker/test_rescue tests/unit/worker/test_rescue_plan \
-	tests/unit/worker/test_start tests/unit/worker/test_endurance
+	tests/unit/worker/test_start tests/unit/worker/test_endurance tests/unit/worker/test_killed_calls tests/unit/worker/test_hindered
 check_PROGRAMS += $(handover_tests)
 TESTS += $(handover_tests)
 tests_unit_worker_test_metrics_SOURCES = tests/unit/worker/test_metrics.c tests/unit/unit.h
@@ -289,6 +293,13 @@ run_world = tests/unit/worker/run_world.c tests/unit/worker/run_world.h tests/un
 	tests/unit/worker/fakedaemon.c tests/unit/worker/fakedaemon.h tests/unit/unit.h
 tests_unit_worker_test_endurance_SOURCES = tests/unit/worker/test_endurance.c $(run_world)
 tests_unit_worker_test_endurance_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
+tests_unit_worker_test_killed_calls_SOURCES = tests/unit/worker/test_killed_calls.c $(run_world)
+tests_unit_worker_test_killed_calls_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
+tests_unit_worker_test_hindered_SOURCES = tests/unit/worker/test_hindered.c tests/unit/worker/failing_device.c \
+	tests/unit/worker/failing_device.h $(run_world)
+tests_unit_worker_test_hindered_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
+tests_unit_worker_test_hindered_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dp_backend_create,--wrap=dp_backend_destroy \
+	-Wl,--wrap=dp_layer_from_head,--wrap=dp_transfer_create
 tests_unit_worker_test_start_SOURCES = tests/unit/worker/test_start.c tests/unit/worker/engine.h tests/unit/worker/tiny_model.h tests/unit/unit.h
 tests_unit_worker_test_start_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_handover_faults_SOURCES = tests/unit/worker/test_handover_faults.c $(handover_world)

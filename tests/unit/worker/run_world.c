@@ -374,7 +374,7 @@ static void tell_card(uint32_t rank)
                             .card_len = (uint16_t)world.seat[rank].card_bytes, .card = world.seat[rank].card, .key = (const uint8_t *)""};
 
     for (uint32_t r = 0; r < WORLD_SEATS; r++)
-        if (is_left(r))
+        if (is_left(r) && world.seat[r].is_there)
             FAKE_SEND(&world.seat[r].peer, card, DP_MSG_CARD, &m);
 }
 
@@ -389,7 +389,7 @@ void world_prepare(const uint32_t *cut, uint32_t joins)
     for (uint32_t r = 0; r < world.run->n_seats; r++)
         prepared.gone[r] = !takes_part(r);
     for (uint32_t r = 0; r < world.run->n_seats; r++)
-        if (takes_part(r))
+        if (takes_part(r) && world.seat[r].is_there) /* who has just died cannot hear it */
             FAKE_SEND(&world.seat[r].peer, prepare, DP_MSG_PREPARE, &prepared);
 }
 
@@ -422,7 +422,7 @@ static void finish(void)
     struct dp_msg_finish m = {.migration = world.migration};
 
     for (uint32_t r = 0; r < WORLD_SEATS; r++)
-        if (takes_part(r))
+        if (takes_part(r) && world.seat[r].is_there)
             FAKE_SEND(&world.seat[r].peer, finish, DP_MSG_FINISH, &m);
 }
 
@@ -502,7 +502,8 @@ static uint64_t draw(uint64_t *seed)
 
 static bool try_cut(uint64_t *seed, uint32_t joins, uint32_t *cut)
 {
-    uint32_t left = WORLD_LAYERS, n = world_n_members() + (joins != WORLD_NOBODY);
+    const uint32_t n_all = world_n_members() + (joins != WORLD_NOBODY);
+    uint32_t left = WORLD_LAYERS, n = n_all;
 
     cut[0] = 0;
     for (uint32_t r = 0; r < WORLD_SEATS; r++) {
@@ -513,7 +514,7 @@ static bool try_cut(uint64_t *seed, uint32_t joins, uint32_t *cut)
         left -= own;
         cut[r + 1] = cut[r] + own;
     }
-    return !left && memcmp(cut, world.cut, (world.run->n_seats + 1) * sizeof *cut) != 0;
+    return n_all == 1 || (!left && memcmp(cut, world.cut, (world.run->n_seats + 1) * sizeof *cut) != 0);
 }
 
 void world_random_cut(uint64_t *seed, uint32_t joins, uint32_t *cut)
@@ -558,7 +559,7 @@ void world_stop(void)
     struct dp_msg_save m = {.stop = 1};
 
     for (uint32_t r = 0; r < WORLD_SEATS; r++)
-        if (is_left(r))
+        if (is_left(r) && world.seat[r].is_there)
             FAKE_SEND(&world.seat[r].peer, save, DP_MSG_SAVE, &m);
     WORLD_UNTIL(are_all_dead());
     for (uint32_t r = 0; r < WORLD_SEATS; r++) {

@@ -91,7 +91,7 @@ enum world_end world_hand_over(const uint32_t *cut, uint32_t joins);
 /* Members that have ended leave, and the others go on in `cut`. Again where another one ends meanwhile: more NULL, or what the cuts are
  * then. Returns when they train again. */
 void world_regroup(const uint32_t *cut, void (*more)(uint32_t *cut));
-/* Cuts by chance for the members that live, and `joins`; other ones than those in force. seed: goes on. */
+/* Cuts by chance for the members that live, and `joins`; other ones than those in force, unless one is left. seed: goes on. */
 void world_random_cut(uint64_t *seed, uint32_t joins, uint32_t *cut);
 /* Until all layers have whole copies, in the layout in force, or a member has ended. Only in runs with copies. */
 void world_await_copies(void);
