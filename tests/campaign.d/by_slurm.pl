@@ -51,7 +51,7 @@ sub new {
     $self->{was_killed} = $age > 0 && $age == $kills && @{$self->{said}} && $self->{said}[0]{what} eq 'started';
     $self->{age} = $age;
     %{$self->{lost}} = map { $_ => 1 } $faults =~ / node-(?:lost|power):(\S+) begins/g;
-    $self->{is_timed} = $faults !~ / slurm-clock-/;
+    $self->{is_timed} = $faults !~ / slurmd?-clock-/; # the times of two logs can be compared
     return $self;
 }
 
@@ -133,7 +133,7 @@ sub witness {
 # not begun it since? is_ours: is it one of the run's?
 sub ended_before {
     my ($self, $job, $node, $is_ours) = @_;
-    return unless $self->{was_killed};
+    return unless $self->{was_killed} && $self->{is_timed};
     my ($is_that, $ended, $risen) = (0);
     for my $line ($self->said_of($job)) {
         my $what = $line->{what};
@@ -167,7 +167,7 @@ sub waits {
 # drained_twice(NODE): is a number that slurmctld gave to two jobs why it drained that node? slurmd says which one it has still.
 sub drained_twice {
     my ($self, $node) = @_;
-    return unless $self->{was_killed};
+    return unless $self->{was_killed} && $self->{is_timed};
     for ($self->slurmd($node)) {
         my ($time, $text) = @$_;
         next unless $text =~ /^error: Job (\d+) already running, do not launch second copy/;

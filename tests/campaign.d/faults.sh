@@ -152,15 +152,34 @@ fault_job_shrink() {
 
 # The wall clock of a node jumps: what its daemon and its workers are told is off by so many seconds, until it is set again.
 jump() { # NODE SECONDS MS
-    echo "$2" >"$D/run/clock.new" && mv "$D/run/clock.new" "$D/run/$1.clock"
+    echo "$2" >"$D/run/$1.clock.new" && mv "$D/run/$1.clock.new" "$D/run/$1.clock"
     pause_ms "$3"
     rm -f "$D/run/$1.clock"
 }
 fault_clock_ahead() { jump "$1" 1200 "$2"; }
 fault_clock_back() { jump "$1" -7200 "$2"; }
-# That of slurmctld: by less than what makes it take nodes for lost (SlurmdTimeout), and their credentials for expired.
+# Those of Slurm's daemons: by less than what makes slurmctld take nodes for lost (SlurmdTimeout), and their credentials for expired.
 fault_slurm_clock_ahead() { jump slurmctld 40 "$2"; }
 fault_slurm_clock_back() { jump slurmctld -40 "$2"; }
+fault_slurmd_clock_ahead() { jump "slurmd.$1" 40 "$2"; }
+fault_slurmd_clock_back() { jump "slurmd.$1" -40 "$2"; }
+fault_slurmdbd_clock_ahead() { jump slurmdbd 40 "$2"; }
+fault_slurmdbd_clock_back() { jump slurmdbd -40 "$2"; }
+fault_munged_clock_ahead() { jump munged 40 "$2"; }
+fault_munged_clock_back() { jump munged -40 "$2"; }
+# One munged makes and reads all credentials here, so a jump hurts those alone that are on their way. So its clock swings, by more than
+# DynPipe's credentials live (60 s) and less than Slurm's (300 s): half of those of sessions are refused, as expired or from the
+# future. A daemon that begins again meanwhile opens some; without effect where munge refused none.
+fault_munged_clock_swing() { # NODE MS
+    local before
+    before=$(n_refused)
+    cluster stop "daemon:$1" KILL || return 1
+    (sleep 0.1; cluster start "daemon:$1") &
+    jump munged "90 -90" "$2"
+    wait $!
+    [ "$(n_refused)" -gt "$before" ]
+}
+n_refused() { cat "$D"/log/dynpiped.*.log | grep -cE '(Expired|Rewound) credential'; }
 
 # What slurmctld answers the daemon of a node gets lost, and so on (odd_answers.c). Hurts when the daemon has asked something.
 spoil_answers() { # NODE|home HOW MS

@@ -578,13 +578,14 @@ refused "behind --runs" --seed 1 --runs 2 --from 3
 . "$parts/faults.sh"
 # shellcheck disable=SC1090 # whatever kinds there are
 for f in "$parts"/kinds/*.sh; do . "$f"; done
-missing=$("$campaign" --seed 4 --runs 200 --list | grep -oE '[a-z]+-[a-z]+(:[A-Za-z0-9]+)?@[a-z]+' | sed 's/:[^@]*//' | sort -u | while IFS=@ read -r name moment; do
+missing=$("$campaign" --seed 4 --runs 200 --list | grep -oE '[a-z]+(-[a-z]+)+(:[A-Za-z0-9]+)?@[a-z]+' | sed 's/:[^@]*//' | sort -u | while IFS=@ read -r name moment; do
     declare -F "fault_${name//-/_}" >/dev/null || echo "fault $name"
     moment_pattern "$moment" >/dev/null || echo "moment $moment"
 done)
 is "$missing" "" "every fault and every moment of 200 plans is there"
-plans=$("$campaign" --seed 4 --runs 100 --kind slices --list)
-for name in clock-ahead clock-back slurm-clock-ahead slurm-clock-back answers-lost answers-twice answers-late disk-cut node-power; do
+plans=$("$campaign" --seed 4 --runs 200 --kind slices --list)
+for name in clock-ahead clock-back slurm-clock-ahead slurm-clock-back slurmd-clock-ahead slurmd-clock-back slurmdbd-clock-ahead \
+    slurmdbd-clock-back munged-clock-ahead munged-clock-back munged-clock-swing answers-lost answers-twice answers-late disk-cut node-power; do
     like "$plans" " ${name}[:@]" "plans have $name"
 done
 like "$plans" "made=companions [^@]*most=[1-9]" "plans have runs that may grow"

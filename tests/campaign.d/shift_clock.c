@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A wall clock that jumps, for one process: loaded before it (LD_PRELOAD), this adds so many seconds to what clock_gettime,
- * gettimeofday and time say as stand in the file $DP_FAULTS/NODE.clock. No file: nothing. NODE is DP_FAULTS_NODE of a daemon,
- * SLURMD_NODENAME of a task. The clocks that count from the boot are left alone: on a machine whose wall clock is set, they run on.
+ * gettimeofday and time say as stand in the file $DP_FAULTS/NODE.clock. No file: nothing. Two numbers: the one and the other in
+ * turn, SWING_NS each. NODE is DP_FAULTS_NODE of a daemon, SLURMD_NODENAME of a task. The clocks that count from the boot are left
+ * alone: on a machine whose wall clock is set, they run on.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -13,6 +14,8 @@
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
+
+#define SWING_NS 5000000 /* about what a credential takes from one process to the other */
 
 static int (*real_gettime)(clockid_t clock, struct timespec *out);
 static char path[256]; /* kept: helpers of a daemon empty their environment */
@@ -31,17 +34,22 @@ __attribute__((constructor)) static void begin(void)
 static time_t shift_s(void)
 {
     int error = errno, fd = path[0] ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    char text[24];
+    char text[24], *end;
+    struct timespec now = {0};
     ssize_t n = 0;
+    long first, second;
 
     if (fd >= 0) {
         n = read(fd, text, sizeof text - 1);
         close(fd);
     }
     text[n > 0 ? n : 0] = '\0';
-    n = (ssize_t)strtol(text, NULL, 10);
+    first = strtol(text, &end, 10);
+    second = *end == ' ' ? strtol(end, NULL, 10) : first;
+    if (second != first)
+        real_gettime(CLOCK_MONOTONIC, &now);
     errno = error;
-    return (time_t)n;
+    return (time_t)(now.tv_nsec / SWING_NS % 2 ? second : first);
 }
 
 int clock_gettime(clockid_t clock, struct timespec *out)

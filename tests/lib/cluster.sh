@@ -288,23 +288,22 @@ have_pid() { [ -n "$(part_pid "$1")" ]; }
 quiet() { env DYNPIPE_CLUSTER="$dir" SLURM_CONF="$conf" "$@" </dev/null >>"$dir/log/start.log" 2>&1 9>&-; }
 
 start_part() {
-    local part=$1 pid=
+    local part=$1 pid='' before=()
     have_pid "$part" && return 0
     rm -f "$(pid_file "$part")"
+    # A library of a test that is loaded before a part of Slurm (and the step daemons of slurmd), and where it looks what it shall do:
+    # as munged, slurmdbd, slurmctld, slurmd.n1.
+    [ -z "${DP_SLURM_PRELOAD:-}" ] || before=(env LD_PRELOAD="$DP_SLURM_PRELOAD" DP_FAULTS="$dir/run" DP_FAULTS_NODE="${part/:/.n}")
     case $part in
         munged)
-            quiet munged --key-file="$dir/key/munge.key" --socket="$dir/run/munge.socket" \
+            quiet "${before[@]}" munged --key-file="$dir/key/munge.key" --socket="$dir/run/munge.socket" \
                 --pid-file="$dir/run/munged.pid" --log-file="$dir/log/munged.log" \
                 --seed-file="$dir/key/munged.seed" --num-threads=2
             ;;
         mariadbd) start_mariadb ;;
-        slurmdbd) MYSQL_UNIX_PORT=$dir/db/sock quiet slurmdbd ;;
-        slurmctld)
-            local before=()
-            [ -z "${DP_SLURM_PRELOAD:-}" ] || before=(env LD_PRELOAD="$DP_SLURM_PRELOAD" DP_FAULTS="$dir/run" DP_FAULTS_NODE=slurmctld)
-            quiet "${before[@]}" slurmctld ${fresh:+-c} -f "$conf"
-            ;;
-        slurmd:*) quiet slurmd -N "n${part#slurmd:}" -f "$conf" ;;
+        slurmdbd) MYSQL_UNIX_PORT=$dir/db/sock quiet "${before[@]}" slurmdbd ;;
+        slurmctld) quiet "${before[@]}" slurmctld ${fresh:+-c} -f "$conf" ;;
+        slurmd:*) quiet "${before[@]}" slurmd -N "n${part#slurmd:}" -f "$conf" ;;
         daemon:*) start_daemon "${part#daemon:}" ;;
         *) die "no part '$part'" ;;
     esac

@@ -45,6 +45,11 @@ kind_node_shrink_plan() {
         "clock-back $all 500 6000"
         "slurm-clock-ahead - 500 6000"
         "slurm-clock-back - 500 6000"
+        "slurmd-clock-ahead $all 500 6000"
+        "slurmd-clock-back $all 500 6000"
+        "munged-clock-ahead - 500 6000"
+        "munged-clock-back - 500 6000"
+        "munged-clock-swing $all 1000 5000"
         "answers-lost $all 1000 5000"
         "answers-twice $all 1000 5000"
         "answers-late $all 1000 5000"
@@ -57,22 +62,27 @@ kind_node_shrink_plan() {
     # Without slurmdbd Slurm 22.05 lets a job shrink once: an owner who does it takes that from the run, whose nodes are
     # asked back in vain then, as long as the job lives.
     case " ${plan[*]} " in
-        *" dbd=1 "*) plan_faults+=("slurmdbd-kill - 500 4000" "slurmdbd-stop - 500 4000" "job-shrink - 0 0" "job-shrink - 0 0") ;;
+        *" dbd=1 "*) plan_faults+=("slurmdbd-kill - 500 4000" "slurmdbd-stop - 500 4000" "slurmdbd-clock-ahead - 500 6000" "slurmdbd-clock-back - 500 6000"
+            "job-shrink - 0 0" "job-shrink - 0 0") ;;
     esac
 }
 
 # kind_node_shrink_clash NAME USED: is this fault better not together with those? What slurmctld acknowledged and had not saved when it
 # was killed it forgets, with any job: then the end and the requeue of a job are no longer what was asked for. A daemon has
-# one tracer, and one that died takes it along.
+# one tracer, and one that died takes it along. What is proved by comparing the times of two logs wants their clocks together.
 kind_node_shrink_clash() {
     case $1 in
-        slurmctld-kill) [[ $2 =~ \ (worker-kill|job-[a-z]*|slurm-clock-[a-z]*)\  ]] ;;
-        slurm-clock-*) [[ $2 =~ \ slurmctld-kill\  ]] ;;
+        slurmctld-kill) [[ $2 =~ \ (worker-kill|job-[a-z]*|slurmd?-clock-[a-z]*)\  ]] ;;
+        slurm-clock-* | slurmd-clock-*) [[ $2 =~ \ slurmctld-kill\  ]] ;;
+        munged-clock-swing) [[ $2 =~ \ (munged-clock-[a-z]*|record-kill|journal-[a-z]*|disk-[a-z]*|daemon-[a-z]*)\  ]] ;;
+        munged-clock-*) [[ $2 =~ \ munged-clock-[a-z]*\  ]] ;;
+        node-lost | node-power) [[ $2 =~ \ (node-[a-z]*|disk-[a-z]*|daemon-[a-z]*|net-cut)\  ]] ;;
+        net-cut) [[ $2 =~ \ node-[a-z]*\  ]] ;;
         worker-kill | job-requeue | job-preempt | job-shrink) [[ $2 =~ \ (slurmctld-kill|job-scancel)\  ]] ;;
         job-update) [[ $2 =~ \ slurmctld-kill\  ]] ;;
         job-scancel) [[ $2 =~ \ (slurmctld-kill|worker-kill|job-[a-z]*)\  ]] ;;
-        daemon-kill | daemon-stop) [[ $2 =~ \ (record-kill|journal-[a-z]*|disk-[a-z]*)\  ]] ;;
-        record-kill | journal-eio | journal-enospc | disk-full | disk-cut) [[ $2 =~ \ (record-kill|journal-[a-z]*|disk-[a-z]*|daemon-[a-z]*)\  ]] ;;
+        daemon-kill | daemon-stop) [[ $2 =~ \ (record-kill|journal-[a-z]*|disk-[a-z]*|munged-clock-swing|node-(lost|power))\  ]] ;;
+        record-kill | journal-eio | journal-enospc | disk-full | disk-cut) [[ $2 =~ \ (record-kill|journal-[a-z]*|disk-[a-z]*|daemon-[a-z]*|munged-clock-swing)\  ]] ;;
         *) false ;;
     esac
 }

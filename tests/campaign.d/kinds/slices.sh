@@ -65,6 +65,11 @@ slices_faults() {
         "clock-back $all 500 6000"
         "slurm-clock-ahead - 500 6000"
         "slurm-clock-back - 500 6000"
+        "slurmd-clock-ahead $all 500 6000"
+        "slurmd-clock-back $all 500 6000"
+        "munged-clock-ahead - 500 6000"
+        "munged-clock-back - 500 6000"
+        "munged-clock-swing $all 1000 5000"
         "answers-lost $all,home 1000 5000"
         "answers-twice $all,home 1000 5000"
         "answers-late $all,home 1000 5000"
@@ -75,21 +80,23 @@ slices_faults() {
         "run-preempt - 0 0"
         "slice-update comment,limit,nice 0 0"
     )
-    case " ${plan[*]} " in *" dbd=1 "*) plan_faults+=("slurmdbd-kill - 500 4000" "slurmdbd-stop - 500 4000") ;; esac
+    case " ${plan[*]} " in *" dbd=1 "*) plan_faults+=("slurmdbd-kill - 500 4000" "slurmdbd-stop - 500 4000" "slurmdbd-clock-ahead - 500 6000" "slurmdbd-clock-back - 500 6000") ;; esac
 }
 
 # As of kinds/node_shrink.sh. Where the controller forgets what it acknowledged, nothing is asked of it.
 kind_slices_clash() {
     case $1 in
-        slurmctld-kill) [[ $2 =~ \ (slice-(kill|scancel|requeue|preempt|update)|node-[a-z]*|run-[a-z]*|slurm-clock-[a-z]*)\  ]] ;;
-        slurm-clock-*) [[ $2 =~ \ (slurmctld-kill|node-(lost|power))\  ]] ;;
-        slice-kill | slice-scancel | slice-requeue | slice-preempt | slice-update) [[ $2 =~ \ slurmctld-kill\  ]] ;;
+        slurmctld-kill) [[ $2 =~ \ (slice-(kill|cut|scancel|requeue|preempt|update)|node-[a-z]*|run-[a-z]*|slurmd?-clock-[a-z]*)\  ]] ;;
+        slurm-clock-* | slurmd-clock-*) [[ $2 =~ \ (slurmctld-kill|node-(lost|power))\  ]] ;;
+        slice-kill | slice-cut | slice-scancel | slice-requeue | slice-preempt | slice-update) [[ $2 =~ \ slurmctld-kill\  ]] ;;
         node-drain) [[ $2 =~ \ (slurmctld-kill|node-(lost|power))\  ]] ;;
-        node-lost | node-power) [[ $2 =~ \ (slurmctld-kill|slurm-clock-[a-z]*|node-[a-z]*|disk-cut|daemon-[a-z]*|slurmd-[a-z]*|journal-[a-z]*|net-cut)\  ]] ;;
+        node-lost | node-power) [[ $2 =~ \ (slurmctld-kill|slurmd?-clock-[a-z]*|node-[a-z]*|disk-cut|daemon-[a-z]*|slurmd-[a-z]*|journal-[a-z]*|net-cut|munged-clock-swing)\  ]] ;;
         run-*) [[ $2 =~ \ (slurmctld-kill|run-[a-z]*)\  ]] ;;
-        daemon-kill | daemon-stop) [[ $2 =~ \ (journal-[a-z]*|disk-cut|node-(lost|power)|daemon-[a-z]*)\  ]] ;;
+        daemon-kill | daemon-stop) [[ $2 =~ \ (journal-[a-z]*|disk-cut|node-(lost|power)|daemon-[a-z]*|munged-clock-swing)\  ]] ;;
+        munged-clock-swing) [[ $2 =~ \ (munged-clock-[a-z]*|journal-[a-z]*|disk-cut|node-(lost|power)|daemon-[a-z]*)\  ]] ;;
+        munged-clock-*) [[ $2 =~ \ munged-clock-[a-z]*\  ]] ;;
         slurmd-kill | slurmd-stop | net-cut) [[ $2 =~ \ node-(lost|power)\  ]] ;;
-        journal-eio | journal-enospc | disk-cut) [[ $2 =~ \ (journal-[a-z]*|disk-cut|daemon-[a-z]*|node-(lost|power))\  ]] ;;
+        journal-eio | journal-enospc | disk-cut) [[ $2 =~ \ (journal-[a-z]*|disk-cut|daemon-[a-z]*|node-(lost|power)|munged-clock-swing)\  ]] ;;
         *) false ;;
     esac
 }
