@@ -246,3 +246,38 @@ fault_disk_cut() { # NODE MS
     pause_ms "$2"
     restore_power "$1" && cluster start "daemon:$1"
 }
+
+# ---- nodes that are lost ----------------------------------------------------------------------------------------------
+
+# slurmd, daemon, step daemons and tasks at once. It comes back, and its disk with it: as it was, or as it was when its power was cut.
+fault_node_lost() { lose_for_a_while "$1" "$2" true; }
+fault_node_power() { cut_power "$1" && lose_for_a_while "$1" "$2" "restore_power $1"; }
+# Whatever runs on a node: slurmd (preloaded, so that it and its step daemons can be told), tasks of all jobs, the daemon. The list is made
+# at once, while tests/lib/lose-node.sh takes seconds for it on a busy machine, and again: what began meanwhile is lost, too.
+processes_on() { # NODE
+    perl -e 'my ($conf, $node) = @ARGV;
+        for my $p (map m#(\d+)#, glob "/proc/[0-9]*") {
+            open my $f, "<:raw", "/proc/$p/environ" or next;
+            local $/;
+            my $e = "\0" . (<$f> // "") . "\0";
+            print "$p\n" if $e =~ /\0SLURM_CONF=\Q$conf\E\0/ && $e =~ /\0(?:SLURMD_NODENAME=\Q$node\E|DP_FAULTS_NODE=slurmd\.\Q$node\E)\0/ }' "$SLURM_CONF" "$1"
+}
+lose_all() { # NODE
+    local all
+    mapfile -t all < <(processes_on "$1")
+    # shellcheck disable=SC2046 # none, or one
+    kill -KILL "${all[@]}" $(cat "$D/run/dynpiped.$1.pid" 2>/dev/null) 2>/dev/null
+    [ -z "$(processes_on "$1")" ]
+}
+lose_for_a_while() { # NODE MS COMMAND-BEFORE-IT-STARTS
+    wait_for 20 lose_all "$1" || return 1
+    rm -f "$D/run/slurmd.$1.pid" "$D/run/dynpiped.$1.pid"
+    note "hits all on $1"
+    ask_slurm scontrol update NodeName="$1" State=down Reason=lost
+    pause_ms "$2"
+    $3 || return 1
+    cluster start "slurmd:$1"
+    cluster start "daemon:$1"
+    ask_slurm scontrol update NodeName="$1" State=resume
+    return 0
+}

@@ -258,17 +258,26 @@ kind_slices_ends() {
     done < <(slices_now)
     return 1
 }
+end_others() { # scancel takes one name at a time
+    scancel -n other 2>/dev/null
+    scancel -n late 2>/dev/null
+}
+are_recorded() {
+    sacct -X -n -P -D --name=train -S now-1hour -o JobIDRaw,State,NNodes,ElapsedRaw,Start,End >"$E/end.sacct" 2>&1
+    ! grep -q '|Unknown$' "$E/end.sacct" &&
+        [ -z "$(comm -23 <(sed -n 's/^JobId=\([0-9]*\).*/\1/p' "$E/end.jobs" | sort -u) <(sed 's/|.*//' "$E/end.sacct" | sort -u))" ]
+}
 kind_slices_ended() {
-    scancel -n other,late 2>/dev/null
+    end_others
     squeue -h -r -t all -n train -o %i | while read -r j; do scontrol -o show job "$j"; done | sort -u >"$E/end.jobs"
-    [ "$(plan_value dbd)" = 0 ] || sacct -X -n -P -D --name=train -S now-1hour -o JobIDRaw,State,NNodes,ElapsedRaw,Start,End >"$E/end.sacct" 2>&1
+    [ "$(plan_value dbd)" = 0 ] || wait_for 30 are_recorded # slurmctld tells slurmdbd a moment later; the judge sees what is missing
     cp "$D"/train.*.out "$E/" 2>/dev/null
     # A slurmctld that is killed forgets jobs of its last seconds, and gives their numbers to others; where it finds both on a node
     # it drains that, for its administrator.
     [[ $(plan_value fault) != *slurmctld-kill* ]] || sinfo -h -N -o '%N %E' | sed -n 's/ Duplicate jobid$//p' | sort -u | while read -r n; do
         note "a number twice on $n"
         ask_slurm scontrol update NodeName="$n" State=resume
-        scancel -n other,late 2>/dev/null # what began with such a number runs nowhere, and would run for ever
+        end_others # what began with such a number runs nowhere, and would run for ever
     done
     # A coordinator that was lost finds that out 10 s after it is back.
     no_journal() { [ -z "$(newest_journal)" ]; }
@@ -305,21 +314,6 @@ fault_node_drain() {
     ask_slurm scontrol update NodeName="$1" State=drain Reason=campaign || return 1
     pause_ms "$2"
     ask_slurm scontrol update NodeName="$1" State=resume
-}
-# slurmd, daemon, step daemons and tasks at once. It comes back, and its disk with it: as it was, or as it was when its power was cut.
-fault_node_lost() { lose_for_a_while "$1" "$2" true; }
-fault_node_power() { cut_power "$1" && lose_for_a_while "$1" "$2" "restore_power $1"; }
-lose_for_a_while() { # NODE MS COMMAND-BEFORE-IT-STARTS
-    # shellcheck disable=SC2046 # a list
-    lose_node "$1" $(slices_now R | sed -n "s/ .* $1$//p")
-    note "hits all on $1"
-    ask_slurm scontrol update NodeName="$1" State=down Reason=lost
-    pause_ms "$2"
-    $3 || return 1
-    cluster start "slurmd:$1"
-    cluster start "daemon:$1"
-    ask_slurm scontrol update NodeName="$1" State=resume
-    return 0
 }
 # All of them; of companions home is the run.
 names_of_run() {
