@@ -32,8 +32,8 @@ tests_campaign_d_odd_answers_so_CFLAGS = $(AM_CFLAGS) -fPIC
 tests_campaign_d_odd_answers_so_LDFLAGS = $(SHARED_LINK) -shared
 tests_campaign_d_odd_answers_so_LDADD = $(SLURM_LIBS)
 EXTRA_DIST += tests/campaign tests/campaign.d/README.md tests/campaign.d/by_slurm.pl tests/campaign.d/faults.sh tests/campaign.d/judge \
-	tests/campaign.d/kinds/copied.sh tests/campaign.d/kinds/node_shrink.sh tests/campaign.d/kinds/returns.sh \
-	tests/campaign.d/kinds/slices.sh tests/campaign.d/moments.sh tests/campaign.d/plan.sh tests/campaign.d/run \
+	tests/campaign.d/kinds/copied.sh tests/campaign.d/kinds/hot_copies.sh tests/campaign.d/kinds/node_shrink.sh \
+	tests/campaign.d/kinds/returns.sh tests/campaign.d/kinds/slices.sh tests/campaign.d/moments.sh tests/campaign.d/plan.sh tests/campaign.d/run \
 	tests/campaign.d/where_died
 dist_check_SCRIPTS += tests/campaign.d/judge.t
 TESTS += tests/campaign.d/judge.t

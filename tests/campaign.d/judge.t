@@ -61,12 +61,14 @@ my @workers = ['WORKERS', 14, pack 'N(nN)3', 3, 0, 11, 1, 12, 2, 13];
 sub start { my ($life) = @_; ['START', 1, pack('NNNQ>Q>NC', 1, 7, $life, 4, 0, 0, 1) . $first] }
 @nodes = (['SLICES', 22, pack('N4n3', 3, 7, 8, 9, 0, 0, 0)], @nodes) if $is_sliced;
 $proof = $without{proof} ? 'it said goodbye' : 'Slurm says that job 9 is over' if $is_sliced;
+# With LOST the run regroups instead of beginning again: n2 is lost, too.
+push my @lost, $ENV{LOST} ? ['REGROUP', 23, pack('Q>Q>', 3, 7) . layout(3, [8, 8, 8], [0, 1, 1]) . pack('NQ>', 2, 99) . text('lost')] : ();
 my @taken = map { my ($what, $type, $text) = @$_; [$what, $type, pack('NQ>Q>', 1, 8, 9) . text($text)] }
     ['DRAIN of 8', 6, ''], ['RELEASED of 8', 9, 'Slurm took it out of the job'];
 push @taken, ['SEAT', 24, pack('N4Q>', 1, 8, 1, 77, 9) . text('n2')];
 journal('n1.0000.job-7.0.journal', @nodes, @workers, start(0), intent(1, $second),
     $without{'no-abort'} ? ['ABORT', 4, pack('Q>Q>', 1, 6) . text('no')] : (), commit(1, 1), done(1), intent(2, $third), commit(2, 2), done(2),
-    slot('DRAIN', 6, ''), slot('GONE', 7, $proof), ['RELINTENT', 8, pack 'Q>Nn', 10, 1, 2], slot('RELEASED', 9, 'gone'), $is_sliced ? @taken : ());
+    slot('DRAIN', 6, ''), slot('GONE', 7, $proof), ['RELINTENT', 8, pack 'Q>Nn', 10, 1, 2], slot('RELEASED', 9, 'gone'), $is_sliced ? @taken : (), @lost);
 journal('n1.0003.job-7.1.journal', @nodes, @workers, start(1));
 journal('n3.0002.node.journal', ['FENCE', 2, pack 'N3', 7, 0, 1]);
 open my $log, '>', "$dir/train.jsonl" or die;
@@ -79,8 +81,9 @@ printf $ref "%d %.17g\n", $_, 5 + 1 / $_ for 1 .. 40;
 $line->($_, 0, '0-2|3-5|6-7') for 1 .. 10;
 $line->($_, 1, '0-3|4-7|-') for 11 .. 20;
 $line->($_, 2, '0-3|4-7|x') for 21 .. 30;
-print $log "{\"event\":\"resumed\",\"step\":24,\"value\":null,\"text\":\"saved/step-24\"}\n{\"step\":25,\"lo\n";
-$line->($_, 0, '0-2|3-5|6-7') for 25 .. 34;
+my ($event, $why) = $ENV{LOST} ? ('regrouped', 'worker 1 on n2 was lost (process 5); 1 workers go on, layout 0-7|x|x, from step 24 of checkpoint ') : ('resumed', '');
+print $log "{\"event\":\"$event\",\"step\":24,\"value\":null,\"text\":\"${why}saved/step-24\"}\n{\"step\":25,\"lo\n";
+$line->($_, $ENV{LOST} ? (3, '0-7|x|x') : (0, '0-2|3-5|6-7')) for 25 .. 34;
 my %file = (
     plan => "seed=1\nrun=1\nkind=node_shrink\nnodes=3\nfault=worker-kill:n2\@left+1/0\n",
     faults => "1.000 worker-kill:n2 begins\n1.100 worker-kill:n2 ends \n1.200 all faults are over\n",
@@ -106,7 +109,7 @@ judged() { "$parts/judge" "$T/e" "$reader" >"$T/said" 2>&1; }
 make_evidence "$T/e"
 judged
 is "$?" 0 "a good run is good"
-is "$(cat "$T/said")" "faults=1 missed=0 by_slurm=0 releases=1 given=1 growths=0 handovers=2 copied=0 aborted=0 steps=34 redone=6 starts=2 journals=3" "and what it did is counted"
+is "$(cat "$T/said")" "faults=1 missed=0 by_slurm=0 releases=1 given=1 growths=0 handovers=2 copied=0 aborted=0 kept=0 promoted=0 back=0 steps=34 redone=6 starts=2 journals=3" "and what it did is counted"
 
 # found REGEX NAME: what was changed in $T/e is a violation, and said so. found_short: it falls short.
 found() { judged_so 1 violation "$1" "$2"; }
@@ -165,11 +168,77 @@ change events 's/^1.200 .*/1.200 violation 1 processes of the run on n3, which t
 found "witness: 1 processes of the run on n3" "what the witness has seen"
 change events 's/left n3 proved/left n3 by-hand/'
 found "n3 left the run, and neither the run nor a fault asked for that" "a node that Slurm took unasked"
+change events 's/left n3 proved/left n3 by-hand/'
+change faults '1s/^/0.500 node-lost:n3 begins\n/'
+judged
+is "$?" 0 "but one that was lost leaves it so"
+make_evidence "$T/e"
 change events '$d'
 found "the witness did not watch to the end" "a witness that died"
 rm "$T/e/events"
 judged
 is "$?" 2 "evidence without events is no evidence"
+
+# ---- losses, and what the run says of them -----------------------------------------------------------------------------
+# kept_at STEP [LINE]: the run says so before it makes its 21st step.
+kept_at() {
+    make_evidence "$T/e"
+    change train.jsonl "21i {\"event\":\"regrouped\",\"step\":$1,\"value\":0.5,\"text\":\"worker 2 was lost, from step $1 with the layers that they have, 2 of them from copies: no step is lost\"}"
+}
+kept_at 20
+judged
+is "$?" 0 "a run that goes on from copies is good"
+like "$(cat "$T/said")" " kept=0 promoted=1 back=0 " "and counted"
+kept_at 20
+change train.jsonl '21s/, 2 of them from copies//'
+judged
+like "$(cat "$T/said")" " kept=1 promoted=0 back=0 " "so is one whose lost worker had no layers"
+kept_at 19
+found "says at step 19 that no step is lost, and the last step of its log is 20" "a step that was lost without a word"
+make_evidence "$T/e"
+change train.jsonl 's/"event":"resumed","step":24,\(.*\)"saved/"event":"regrouped","step":30,\1"no step is lost, saved/'
+found "step 25 is there again, and the run said that no step is lost" "a step that is made again behind such a word"
+make_evidence "$T/e"
+change events '1s/$/\n1.050 regrouped kept 20 reads=3/'
+found "says at step 20 that no step is lost, and 3 layers of a checkpoint were read" "a checkpoint that is read behind such a word"
+
+export LOST=1
+looked() { # TEXT-OF-THE-LAST LINE...: "STEP EPOCH LAYERS WHOLE"
+    make_evidence "$T/e"
+    echo copies=1 >>"$T/e/plan"
+    printf '1.%d %s\n' 0 "26 2 8 8 " 2 "27 2 8 8 " 4 "28 2 8 8 " 6 "29 2 8 8 $1" >"$T/e/copies"
+}
+honest() { # WHY NAME
+    judged
+    is "$?" 0 "$2: is good"
+    like "$(cat "$T/said")" "^honest: after step 30 the run goes back to step 24: $1" "$2: and said so"
+    like "$(cat "$T/said")" " kept=0 promoted=0 back=1 " "$2: and counted"
+}
+looked ""
+found "after step 30 the run goes back to step 24, and every layer had a whole copy: worker 1 on n2 was lost" "a checkpoint that nobody needs"
+looked ""
+change copies '3s/8 8 $/8 5 /'
+honest "copies were not whole .5 of 8." "a checkpoint when a copy was not whole"
+looked "layers and copies are on n1 alone: a worker may be lost, not the node"
+honest "layers and copies are on n1 alone" "one when there is one node"
+looked ""
+change train.jsonl '27s/^/{"event":"pruned","step":27,"value":0.5,"text":"x"}\n/'
+honest "layers had changed .step 27." "one after a pruning"
+looked ""
+change copies '$d'
+honest "nobody could look" "one when nobody has looked"
+looked ""
+change copies 's/ 2 8 8/ 1 8 8/'
+honest "nobody could look" "one when nobody has looked since the last layout"
+looked ""
+change train.jsonl '21,30s/"layout":"0-3|4-7|x","epoch":2/"layout":"0-3|4-7|-","epoch":1/'
+honest "another loss, or a hand-over, came between" "one after two losses"
+looked ""
+change plan '/copies=/d'
+judged
+unlike "$(cat "$T/said")" "honest" "a run without copies has to say nothing"
+unset LOST
+make_evidence "$T/e"
 
 # ---- the witness -------------------------------------------------------------------------------------------------------
 # begin_witness [WITHOUT...]: a cluster's folder with the journals of the good run, and the witness beside it.
@@ -248,6 +317,19 @@ begin_witness
 echo '{"step":11,"loss":5.0,"layout":"0-3","epoch":2,"workers":3}' >>"$T/c/train.jsonl"
 echo "2026-01-01T00:00:00.000 dynpiped info: job=7 hand-over 2 committed at step 9: move" >>"$T/c/log/dynpiped.n1.log"
 wait_for 60 saw ' epoch 2$'
+# Of what is in a checkpoint layers count, and who writes one does not read it.
+mkdir -p "$T/c/saved/step-00000020"
+wait_for 60 saw ' saving step-00000020$'
+echo layer | tee "$T/c/saved/step-00000020/layer-0000.bin" >"$T/c/saved/step-00000020/manifest"
+cat "$T/c"/saved/step-00000020/* >/dev/null
+echo '{"event":"regrouped","step":20,"value":0.5,"text":"from step 20 with the layers that they have: no step is lost"}' >>"$T/c/train.jsonl"
+wait_for 60 saw ' regrouped kept 20 reads=1$'
+ok $? "a checkpoint that is read"
+echo '{"event":"regrouped","step":21,"value":0.5,"text":"from step 21 of checkpoint saved/step-00000020"}' >>"$T/c/train.jsonl"
+echo '{"event":"resumed","step":20,"value":null,"text":"saved/step-00000020"}' >>"$T/c/train.jsonl"
+wait_for 60 saw ' resumed 20 reads=0$'
+ok $? "and one that is not"
+runs "a step that is lost" saw ' regrouped back 21 reads=0$'
 echo '{"step":12,"loss":5.0,"layout":"0-3","epoch":5,"workers":3}' >>"$T/c/train.jsonl"
 wait_for 60 saw 'violation the run is in epoch 5, and no journal has its COMMIT'
 ok $? "an epoch that is told and in no journal"
@@ -593,6 +675,9 @@ unlike "$plans" "made=array [^@]*most=[1-9]" "but no arrays, which may not"
 plans=$("$campaign" --seed 4 --runs 40 --kind copied --list)
 like "$plans" "as=node_shrink large=1" "layers are copied in runs of nodes"
 like "$plans" "as=slices large=1" "and of slices"
+plans=$("$campaign" --seed 4 --runs 60 --kind hot_copies --list)
+for name in slice-cut slice-kill node-lost node-power worker-kill; do like "$plans" " $name:[^ ]*@regroup" "runs with copies have $name when they regroup"; done
+unlike "$plans" " keep=[2-9]" "and go on with whoever is left"
 plans=$("$campaign" --seed 4 --runs 40 --kind returns --list)
 unlike "$plans" " run-[a-z]*:| slurmctld-kill:" "no run whose slices come again is ended as a whole, or asked of a slurmctld that forgets"
 

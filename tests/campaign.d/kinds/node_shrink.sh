@@ -101,7 +101,7 @@ export DYNPIPE_WIREUP_S=20 # a node that is lost before the workers have met is 
 srun $mpi --no-kill --kill-on-bad-exit=0 -n \$SLURM_JOB_NUM_NODES $train_command output.log=$D/train.jsonl checkpoint.dir=$D/saved checkpoint.resume=auto
 status=\$?
 echo "start \$restarts ended with \$status"
-case \$status in 0 | 75) [ ! -e $D/ending ] || exit 0 ;; esac
+case \$status in 0 | 75 | 137) [ ! -e $D/ending ] || exit 0 ;; esac # 137: of a worker that was killed, while the others went on
 # Slurm may be away just now. A job that was cancelled, or that Slurm puts back by itself, needs no help.
 for try in \$(seq 60); do
     case " \$(scontrol -o show job \$SLURM_JOB_ID) " in
@@ -113,7 +113,7 @@ done
 exit \$status
 X
     job=$(sbatch --parsable -J train -N"$(plan_value nodes)" --gpus-per-node=1 --exclusive --requeue --open-mode=append -o "$D/train.out" \
-        --dynpipe=release --dynpipe-min-gpus="$(plan_value keep)" --dynpipe-max-slowdown=50 --dynpipe-reference=start "$D/train.sh")
+        --dynpipe=release --dynpipe-min-gpus="$(plan_value keep)" --dynpipe-max-slowdown=50 --dynpipe-reference=start "${run_options[@]}" "$D/train.sh")
     [ -n "$job" ] || bail "the run was not accepted"
     wait_for 60 job_is "$job" RUNNING || bail "the run does not start"
     for ((i = 0; i < $(plan_value waiting); i++)); do

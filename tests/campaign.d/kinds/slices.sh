@@ -142,7 +142,7 @@ X
     done
     [ "$(plan_value late)" = 0 ] || wait_for 30 late_ones_run
     options=(-J train -n1 -c1 --gpus=1 --mem=100 -t 60 --requeue --open-mode=append "--dynpipe=$(plan_value mode)" --dynpipe-max-slowdown=50
-        "--dynpipe-min-gpus=$(plan_value keep)" "--dynpipe-slices=$size" --dynpipe-reference=start)
+        "--dynpipe-min-gpus=$(plan_value keep)" "--dynpipe-slices=$size" --dynpipe-reference=start "${run_options[@]}")
     [ "$(plan_value most)" = 0 ] || options+=("--dynpipe-max-gpus=$(plan_value most)")
     [ "$(plan_value made)" = companions ] || options+=("--array=0-$((size - 1))")
     [ -z "$(plan_value policy)" ] || options+=("--dynpipe-policy=$(plan_value policy)")
@@ -298,6 +298,8 @@ fault_slice_stop() {
     kill -CONT "$victim_pid" 2>/dev/null
     return 0
 }
+# Without grace: its worker is killed by Slurm before it hears that the slice is cancelled.
+fault_slice_cut() { hit_slice "$1" && ask_slurm scancel --signal=KILL "$hit_name" && ask_slurm scancel "$hit_name"; }
 fault_slice_scancel() { hit_slice "$1" && ask_slurm scancel "$hit_name"; }
 fault_slice_requeue() { hit_slice "$1" && ask_slurm scontrol requeue "$hit_name"; }
 # Somebody more important wants every GPU of a node, so all slices there have to go.
