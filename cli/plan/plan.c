@@ -269,7 +269,11 @@ int dp_plan_search(const struct dp_plan_problem *q, struct dp_graph *g, struct d
             .net = &h, .latency_ns = q->latency_ns[0], .classes = q->classes.n ? &q->classes : NULL};
 
         h.watch = &patience.watch;
-        return dp_paper_find(g, q->algorithm, &paper, p, err);
+        if (dp_paper_find(g, q->algorithm, &paper, p, err) < 0)
+            return -1;
+        if (p->way_of)
+            dp_graph_take_ways(g, p->way_of);
+        return 0;
     }
     if (g->kind == DP_GRAPH_PROFILE && dp_graph_set_bandwidth(g, q->bytes_per_s[0], err) < 0)
         return -1;

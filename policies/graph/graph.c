@@ -17,10 +17,27 @@ void dp_graph_release(struct dp_graph *g)
     for (uint32_t i = 0; i < g->n_nodes; i++) {
         free(g->node[i].name);
         free(g->node[i].text);
+        free(g->node[i].way);
     }
     free(g->node);
     free(g->edge);
     dp_graph_init(g, g->kind);
+}
+
+void dp_graph_take_ways(struct dp_graph *g, const uint32_t *way_of)
+{
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
+        struct dp_graph_node *node = &g->node[i];
+        const struct dp_graph_way *w = node->n_ways ? &node->way[way_of[i]] : NULL;
+
+        if (!w)
+            continue;
+        node->forward_ns = w->forward_ns;
+        node->backward_ns = w->backward_ns;
+        node->param_bytes = w->param_bytes;
+        node->bytes = w->bytes;
+        node->kept_bytes = w->kept_bytes;
+    }
 }
 
 uint64_t dp_graph_accel_ns(const struct dp_graph_node *node)
@@ -53,10 +70,15 @@ int64_t dp_graph_add_node(struct dp_graph *g, const struct dp_graph_node *node, 
         g->node = array;
     copy.name = array ? strdup(node->name) : NULL;
     copy.text = copy.name && node->text ? strdup(node->text) : NULL;
-    if (!copy.name || (node->text && !copy.text)) {
+    copy.way = copy.name && node->n_ways ? malloc(node->n_ways * sizeof *copy.way) : NULL;
+    if (!copy.name || (node->text && !copy.text) || (node->n_ways && !copy.way)) {
         free(copy.name);
+        free(copy.text);
+        free(copy.way);
         return dp_err_set(err, DP_ENOMEM, "graph: out of memory");
     }
+    if (copy.way)
+        memcpy(copy.way, node->way, node->n_ways * sizeof *copy.way);
     g->node[g->n_nodes] = copy;
     return g->n_nodes++;
 }

@@ -31,6 +31,12 @@
 
 enum dp_graph_kind { DP_GRAPH_PROFILE, DP_GRAPH_COSTS };
 
+/* A way to run a node on an accelerator. */
+struct dp_graph_way {
+    uint64_t forward_ns, backward_ns;
+    uint64_t param_bytes, bytes, kept_bytes; /* as in the node */
+};
+
 struct dp_graph_node {
     char *name;      /* owned by the graph; any bytes but NUL */
     char *text;      /* owned by the graph: what the file says that it does; NULL: it does not say */
@@ -45,6 +51,8 @@ struct dp_graph_node {
     uint64_t output_bytes, param_bytes; /* DP_GRAPH_PROFILE only */
     uint64_t bytes;      /* memory on the device that holds it: of graph.txt the state of its parameters */
     uint64_t kept_bytes; /* besides, of each microbatch under way: of graph.txt its output */
+    struct dp_graph_way *way; /* [n_ways] owned by the graph: all ways, of which the numbers above are one; NULL: they are the only one */
+    uint32_t n_ways;
 };
 
 struct dp_graph_edge {
@@ -75,7 +83,7 @@ void dp_graph_init(struct dp_graph *g, enum dp_graph_kind kind);
 /* Free nodes, their names, their texts and edges; the graph is empty again, of the same kind. */
 void dp_graph_release(struct dp_graph *g);
 
-/* Append a copy of *node (its name and text too). returns: its index, or -1 (DP_ENOMEM, DP_EINVAL: too many). */
+/* Append a copy of *node (its name, text and ways too). returns: its index, or -1 (DP_ENOMEM, DP_EINVAL: too many). */
 int64_t dp_graph_add_node(struct dp_graph *g, const struct dp_graph_node *node, struct dp_err *err);
 /* from and to are indices of nodes. returns 0 or -1. */
 int dp_graph_add_edge(struct dp_graph *g, uint32_t from, uint32_t to, uint32_t origin, struct dp_err *err);
@@ -92,6 +100,9 @@ int dp_graph_finish(struct dp_graph *g, uint32_t *cycle_origin, struct dp_err *e
 /* DP_GRAPH_PROFILE: send_ns = 2 * output_bytes / bandwidth, the activation forward and its gradient
  * back, as in PipeDream. returns 0, or -1 when a transfer would take longer than DP_GRAPH_MAX_NS. */
 int dp_graph_set_bandwidth(struct dp_graph *g, double bytes_per_s, struct dp_err *err);
+
+/* Node i runs in way_of[i] from now on; what has no ways stays as it is. */
+void dp_graph_take_ways(struct dp_graph *g, const uint32_t *way_of);
 
 /* On an accelerator: forward and backward. */
 uint64_t dp_graph_accel_ns(const struct dp_graph_node *node);

@@ -20,7 +20,7 @@ policies_libdpgraph_a_SOURCES = \
 	policies/graph/search/ready.c policies/graph/search/ready.h policies/graph/search/rule.c policies/graph/search/rule.h policies/graph/search/search.c policies/graph/search/search.h \
 	policies/graph/papers/alpa.c policies/graph/papers/classes.c policies/graph/papers/dapple.c \
 	policies/graph/papers/hetpipe.c policies/graph/papers/hetpipe.h policies/graph/papers/paper.c policies/graph/papers/paper.h policies/graph/papers/papers.h \
-	policies/graph/papers/pieces.c policies/graph/papers/pieces.h policies/graph/papers/two_bw.c \
+	policies/graph/papers/pieces.c policies/graph/papers/pieces.h policies/graph/papers/piper.c policies/graph/papers/two_bw.c \
 	policies/graph/read/object.c policies/graph/read/object.h policies/graph/read/read.c policies/graph/read/read.h policies/graph/read/read_costs.c \
 	policies/graph/read/read_json.c policies/graph/read/read_json.h policies/graph/read/read_piper.c \
 	policies/graph/read/read_profile.c \

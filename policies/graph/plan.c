@@ -25,7 +25,7 @@ const char *dp_plan_algorithm_help(enum dp_plan_algorithm a)
 bool dp_plan_has_links(enum dp_plan_algorithm a)
 {
     return a == DP_PLAN_HIERARCHICAL || a == DP_PLAN_2BW || a == DP_PLAN_ALPA || a == DP_PLAN_DAPPLE ||
-           a == DP_PLAN_CLASSES || a == DP_PLAN_HETPIPE;
+           a == DP_PLAN_PIPER || a == DP_PLAN_CLASSES || a == DP_PLAN_HETPIPE;
 }
 
 const char *dp_plan_bound_name(enum dp_plan_bound b)
@@ -55,6 +55,7 @@ void dp_graph_plan_release(struct dp_graph_plan *p)
 {
     free(p->stage);
     free(p->stage_of);
+    free(p->way_of);
     *p = (struct dp_graph_plan){0};
 }
 

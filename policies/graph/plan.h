@@ -21,6 +21,7 @@
     A(2BW, "2bw", "PipeDream-2BW: stages of equal width, with recomputation or without; profiles only")         \
     A(ALPA, "alpa", "Alpa between operators: the least iteration of stages on submeshes; profiles only")        \
     A(DAPPLE, "dapple", "DAPPLE: the least latency of an iteration by its pivot stage, with replicas; profiles only") \
+    A(PIPER, "piper", "Piper: stages with replicas, a way to run each layer within the memory; profiles only") \
     A(CLASSES, "classes", "stages with replicas of one class of devices (--devices=8xa100,8xt4); profiles only") \
     A(HETPIPE, "hetpipe", "HetPipe: virtual workers with devices of several classes, side by side; profiles only")
 
@@ -63,6 +64,7 @@ struct dp_graph_plan {
     uint32_t n_stages, n_devices;     /* devices that have work */
     struct dp_graph_stage *stage;     /* [n_stages] along the pipeline */
     uint32_t *stage_of;               /* [n_nodes] */
+    uint32_t *way_of;                 /* [n_nodes] piper: how each node runs, for dp_graph_take_ways(); NULL: as it is in the graph */
     uint64_t load_ns;                 /* of the slowest stage: time of a microbatch in steady state */
     uint64_t bound_ns;                /* no plan of this kind is faster */
     enum dp_plan_bound bound_by;

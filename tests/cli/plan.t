@@ -26,7 +26,7 @@ sed 's/^\t/    /' two-towers.txt >blanks.txt
 is "$("$dynpipe" plan blanks.txt --devices=4 --bandwidth=1.25 | sed 1d)" \
     "$("$dynpipe" plan two-towers.txt --devices=4 --bandwidth=1.25 | sed 1d)" "edges behind blanks instead of a tab"
 
-for a in exact line hierarchical 2bw alpa dapple; do
+for a in exact line hierarchical 2bw alpa dapple piper; do
     exit_is 0 "--algorithm=$a" plan two-towers.txt --devices=3 --algorithm=$a
     unlike "$out" "$(printf '\t')" "$a: no tab in the output"
 done
@@ -156,12 +156,12 @@ assert p["bound_ns"] <= p["load_ns"] and 0 <= p["gap_percent"] <= 100
 assert abs(p["speedup"] - p["single_device_ns"] / p["load_ns"]) < 1e-9
 assert p["devices_used"] == sum(s["replicas"] for s in p["stages"])
 assert p["devices_used"] <= p["devices"]["accelerators"] + p["devices"]["cpus"]
-assert p["why"] and p["algorithm"] in ("exact", "line", "hierarchical", "2bw", "alpa", "dapple", "classes")
+assert p["why"] and p["algorithm"] in ("exact", "line", "hierarchical", "2bw", "alpa", "dapple", "piper", "classes")
 X
 if command -v python3 >/dev/null; then
     for args in 'two-towers.txt --devices=4' 'two-towers.txt --devices=2x2' 'two-towers.txt --devices=4 --algorithm=exact' \
         plan-costs.json 'plan-costs.json --algorithm=line' plan-piper.json 'plan-piper.json --straight' \
-        'two-towers.txt --devices=4 --algorithm=2bw' 'two-towers.txt --devices=2x2 --algorithm=alpa' 'two-towers.txt --devices=4 --algorithm=dapple' \
+        'two-towers.txt --devices=4 --algorithm=2bw' 'two-towers.txt --devices=2x2 --algorithm=alpa' 'two-towers.txt --devices=4 --algorithm=dapple' 'plan-piper.json --algorithm=piper --memory=2.5GB --trade' \
         'two-towers.txt --devices=4 --policy=uniform' 'two-towers.txt --devices=2xa100,2xt4' 'plan-accelerators.json --cpus=0 --policy=uniform'; do
         # shellcheck disable=SC2086 # several words
         "$dynpipe" plan $args --json >plan.json
@@ -185,7 +185,7 @@ for m in 0 -1 x 16Q 16GBB nan 1e30; do exit_is 2 "--memory=$m" plan two-towers.t
 for c in -1 x 1001 1.5; do exit_is 2 "--cpus=$c" plan plan-costs.json "--cpus=$c"; done
 exit_is 2 "unknown algorithm" plan two-towers.txt --devices=2 --algorithm=magic
 exit_is 2 "hierarchical without parameter sizes" plan plan-costs.json --algorithm=hierarchical
-for a in 2bw alpa dapple; do
+for a in 2bw alpa dapple piper; do
     exit_is 2 "$a without parameter sizes" plan plan-costs.json --algorithm=$a
     exit_is 2 "$a, cut anew by a policy" plan two-towers.txt --devices=2 --algorithm=$a --policy=time
     exit_is 2 "speeds for $a" plan two-towers.txt --speed=1,1,0.5 --algorithm=$a
@@ -240,7 +240,7 @@ exit_is 2 "memory for a file of classes" plan six.txt --devices=./classes.json -
 for o in --speed=1,1 --cpus=1 --latency=5 --objective=load --trade --policy=time; do
     exit_is 2 "classes and $o" plan six.txt --devices=2xa100 $o
 done
-for a in 2bw dapple; do exit_is 2 "machines for $a" plan two-towers.txt --devices=2x2 --algorithm=$a; done
+for a in 2bw dapple piper; do exit_is 2 "machines for $a" plan two-towers.txt --devices=2x2 --algorithm=$a; done
 exit_is 1 "more devices than dapple plans for" plan two-towers.txt --devices=65 --algorithm=dapple
 like "$err" 'algorithm dapple plans for 64 devices at most' "says so"
 # Every second output is large: with recomputation a stage of two nodes keeps one of them, and small inputs.
@@ -259,6 +259,11 @@ like "$("$dynpipe" plan two-towers.txt --devices=2x2 --algorithm=alpa)" 'why *Al
 # Six nodes of 1 s and next to nothing to move: 8 microbatches of 6 s on two replicas.
 is "$("$dynpipe" plan six.txt --devices=2 --algorithm=dapple --bandwidth=1000 --json | jq -c '.plan | [.objective, (.objective_ns / 1e9 | round), (.prediction.iteration_ns >= .objective_ns)]')" \
     '["paper",24,true]' "dapple: an iteration on two replicas"
+# A block that keeps 600 MB of a microbatch, or 50 with recomputation, 10 ms longer: only so do three devices of 2.5 GB do.
+is "$("$dynpipe" plan plan-piper.json --algorithm=piper --json | jq -c '.plan | [.objective, (.stages[0].compute_ns / 1e6 | round)]')" '["paper",36]' "piper: the fastest ways"
+is "$("$dynpipe" plan plan-piper.json --algorithm=piper --memory=2.5GB --json | jq -c '.plan | [(.stages[0].compute_ns / 1e6 | round), .stages[0].memory_bytes < 2.5e9]')" \
+    '[46,true]' "piper: recomputation where memory is short"
+like "$("$dynpipe" plan plan-piper.json --algorithm=piper --memory=2.5GB)" '1 of 1 layers with a choice run slower' "and says so"
 exit_is 2 "CPUs of a profile" plan two-towers.txt --devices=2 --cpus=1
 exit_is 2 "machines for exact" plan two-towers.txt --devices=2x2 --algorithm=exact
 exit_is 2 "--straight for exact" plan two-towers.txt --devices=2 --algorithm=exact --straight

@@ -23,6 +23,7 @@ static const struct paper {
     {DP_PLAN_2BW, 1, 512, 65535, 0, dp_paper_cut_2bw},
     {DP_PLAN_ALPA, 2, 64, 4096, 0, dp_paper_cut_alpa},
     {DP_PLAN_DAPPLE, 1, 64, 64, 3e8, dp_paper_cut_dapple}, /* 32 pieces on 64 devices */
+    {DP_PLAN_PIPER, 1, 0, 256, 0, dp_paper_cut_piper}, /* pieces: by devices and edges */
     {DP_PLAN_CLASSES, 1, 0, DP_CLASSES_DEVICES, 0, dp_paper_cut_classes}, /* pieces: by its classes */
 };
 
@@ -93,12 +94,14 @@ static uint64_t devices_of(const struct dp_paper_ask *ask)
     return (uint64_t)net->devices[0] * (net->n_levels > 1 ? net->devices[1] : 1);
 }
 
-static uint32_t most_pieces(const struct paper *paper, const struct dp_paper_ask *ask)
+static uint32_t most_pieces(const struct paper *paper, const struct dp_graph *g, const struct dp_paper_ask *ask)
 {
     uint32_t n = paper->most_pieces;
 
     if (ask->classes)
         return dp_paper_pieces_of_classes(ask->classes, ask->net->is_straight);
+    if (paper->algorithm == DP_PLAN_PIPER)
+        return dp_paper_cuts_of_piper(ask->net->devices[0], g->n_edges) - 1;
     while (paper->most_work > 0 && pow(n, 2) * pow(ask->net->devices[0], 3) > paper->most_work)
         n /= 2;
     return n;
@@ -107,7 +110,7 @@ static uint32_t most_pieces(const struct paper *paper, const struct dp_paper_ask
 static int cut_orders(const struct paper *paper, const struct dp_graph *g, const struct dp_units *u, const struct dp_paper_ask *ask,
                       struct dp_paper_best *best, struct dp_graph_plan *p, struct dp_err *err)
 {
-    uint32_t most = most_pieces(paper, ask);
+    uint32_t most = most_pieces(paper, g, ask);
     size_t n = (size_t)u->n + 1;
     uint32_t *order = calloc(n, sizeof *order), *first = calloc(n, sizeof *first);
     int rc = order && first ? 0 : dp_err_set(err, DP_ENOMEM, "orders: out of memory");
@@ -130,6 +133,17 @@ static int cut_orders(const struct paper *paper, const struct dp_graph *g, const
     free(order);
     free(first);
     return rc;
+}
+
+/* All cuts, where the planner knows how and they are not too many; else those of a few orders. */
+static int cut_all(const struct paper *paper, const struct dp_graph *g, const struct dp_units *u, const struct dp_paper_ask *ask,
+                   struct dp_paper_best *best, struct dp_graph_plan *p, struct dp_err *err)
+{
+    bool is_too_many = paper->algorithm != DP_PLAN_PIPER;
+
+    if (!is_too_many && dp_paper_all_of_piper(ask, best, &is_too_many, err) == 0)
+        return 0;
+    return is_too_many ? cut_orders(paper, g, u, ask, best, p, err) : -1;
 }
 
 /* What every plan is compared with: one device, the fastest; all of them with all parameters, where they are alike; and no plan is
@@ -167,6 +181,22 @@ static int weigh(const struct dp_graph *g, const struct dp_paper_ask *ask, struc
     return rc;
 }
 
+/* The same with nodes that run as the planner chose. */
+static int weigh_ways(const struct dp_graph *g, const struct dp_paper_ask *ask, struct dp_graph_plan *p, struct dp_err *err)
+{
+    struct dp_graph as_run = *g;
+    int rc;
+
+    as_run.node = malloc((g->n_nodes + 1) * sizeof *as_run.node);
+    if (!as_run.node)
+        return dp_err_set(err, DP_ENOMEM, "plan: out of memory");
+    memcpy(as_run.node, g->node, g->n_nodes * sizeof *as_run.node);
+    dp_graph_take_ways(&as_run, p->way_of);
+    rc = weigh(&as_run, ask, p, err);
+    free(as_run.node);
+    return rc;
+}
+
 static int write_plan(const struct dp_graph *g, const struct dp_units *u, const struct dp_paper_ask *ask,
                       const struct dp_paper_best *best, struct dp_graph_plan *p, struct dp_err *err)
 {
@@ -175,19 +205,23 @@ static int write_plan(const struct dp_graph *g, const struct dp_units *u, const 
     p->n_stages = best->n_stages;
     p->stage = calloc((size_t)best->n_stages + 1, sizeof *p->stage);
     p->stage_of = calloc((size_t)g->n_nodes + 1, sizeof *p->stage_of);
-    if (!p->stage || !p->stage_of)
+    if (best->knows_ways)
+        p->way_of = calloc((size_t)g->n_nodes + 1, sizeof *p->way_of);
+    if (!p->stage || !p->stage_of || (best->knows_ways && !p->way_of))
         return dp_err_set(err, DP_ENOMEM, "plan: out of memory");
     memcpy(p->stage, best->stage, best->n_stages * sizeof *p->stage);
     for (uint32_t s = 0; s < best->n_stages; s++)
         p->n_devices += p->stage[s].replicas;
     for (uint32_t i = 0; i < g->n_nodes; i++)
         p->stage_of[i] = u->unit_of[i] == DP_NO_UNIT ? 0 : best->stage_of_unit[u->unit_of[i]];
+    if (p->way_of)
+        memcpy(p->way_of, best->way_of, g->n_nodes * sizeof *p->way_of);
     p->recomputes = best->recomputes;
     p->more_weights = best->more_weights;
     p->microbatch = best->microbatch;
     p->objective_ns = ask->classes ? 0 : (uint64_t)(best->objective_s * 1e9 + 0.5);
     p->was_ended = best->was_ended;
-    if (dp_graph_check(g, p->stage_of, p->n_stages, err) < 0 || weigh(g, ask, p, err) < 0)
+    if (dp_graph_check(g, p->stage_of, p->n_stages, err) < 0 || (p->way_of ? weigh_ways : weigh)(g, ask, p, err) < 0)
         return -1;
     for (uint32_t s = 0; s < p->n_stages; s++)
         slowest = p->stage[s].load_ns > p->stage[slowest].load_ns ? s : slowest;
@@ -199,17 +233,18 @@ static int plan_units(const struct paper *paper, const struct dp_graph *g, const
                       struct dp_graph_plan *p, struct dp_err *err)
 {
     uint64_t devices = devices_of(ask);
-    struct dp_paper_best best = {.objective_s = INFINITY, .room = devices < u->n ? (uint32_t)devices : u->n};
+    struct dp_paper_best best = {.objective_s = INFINITY, .g = g, .u = u, .room = devices < u->n ? (uint32_t)devices : u->n};
     int rc = -1;
 
     best.stage = calloc((size_t)best.room + 1, sizeof *best.stage);
     best.stage_of_unit = calloc((size_t)u->n + 1, sizeof *best.stage_of_unit);
+    best.way_of = calloc((size_t)g->n_nodes + 1, sizeof *best.way_of);
     p->algorithm = paper->algorithm;
     p->n_units = u->n;
     set_baselines(g, u, ask, p);
-    if (!best.stage || !best.stage_of_unit)
+    if (!best.stage || !best.stage_of_unit || !best.way_of)
         dp_err_set(err, DP_ENOMEM, "plan: out of memory");
-    else if (cut_orders(paper, g, u, ask, &best, p, err) < 0)
+    else if (cut_all(paper, g, u, ask, &best, p, err) < 0)
         ;
     else if (best.n_stages)
         rc = write_plan(g, u, ask, &best, p, err);
@@ -223,6 +258,7 @@ static int plan_units(const struct paper *paper, const struct dp_graph *g, const
                    (unsigned long long)devices, (double)ask->net->accel_bytes / 1e9);
     free(best.stage);
     free(best.stage_of_unit);
+    free(best.way_of);
     return rc;
 }
 
@@ -243,7 +279,7 @@ static int check(const struct dp_graph *g, const struct paper *paper, const stru
             return dp_err_set(err, DP_EINVAL, "level %u of the network: %u devices, %g bytes/s", l, net->devices[l], net->bytes_per_s[l]);
     if (devices_of(ask) > paper->most_devices)
         return dp_err_set(err, DP_EINVAL, "algorithm %s plans for %u devices at most", name, paper->most_devices);
-    if (!most_pieces(paper, ask))
+    if (!most_pieces(paper, g, ask))
         return dp_err_set(err, DP_EINVAL, "algorithm %s: so many devices of %u classes are too many for it", name, ask->classes->n);
     return 0;
 }

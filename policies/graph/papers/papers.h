@@ -51,6 +51,22 @@
  * program goes from stage to stage. Devices are of one level, so its three ways to place a stage on machines are one; devices may
  * stay idle; memory is that of evaluate.c.
  *
+ * Piper (Tarnawski, Narayanan and Phanishayee, "Piper: Multidimensional Planner for DNN Parallelization", NeurIPS'21): stages are
+ * differences of downsets, stage i has d_i replicas, each layer v runs in one of the ways that its input has for it (TMPC), and a
+ * microbatch takes
+ *
+ *   max over stages i of  (sum of time_v + 2 moved_i / B) / d_i  +  4 (d_i - 1) / d_i * parameters_i / B / microbatches
+ *
+ *   moved_i      bytes of activations that come to the stage, and that leave it, each output once; back come as many
+ *   memory       sum of A_v ceil(s_i / d_i) + B_v within a device's, s_i the replicas of stage i and of all behind it: with so
+ *                many microbatches under way
+ *
+ * As in the paper and its program: downsets, replicas, the sum of compute, transfers and exchange, the factor 4 of it (PipeDream's),
+ * memory by what is under way, and a knapsack for the ways. From memory, since its text was not at hand: that transfers add to the
+ * time and go over d_i links. Not as there: ways on several devices (tensor parallelism) are not planned, only those on one, with
+ * recomputation and without; the knapsack is exact up to 1024 pairs of time and memory; of more downsets than can be looked at the
+ * four orders are cut; a profile of PipeDream has one way; devices may stay idle.
+ *
  * CLASSES is nobody's paper: classes.h has what it minimises, which is the load itself. */
 #ifndef DP_POLICIES_GRAPH_PAPERS_PAPERS_H
 #define DP_POLICIES_GRAPH_PAPERS_PAPERS_H
@@ -70,9 +86,10 @@ bool dp_paper_is(enum dp_plan_algorithm algorithm);
 /* How many levels of devices does it know? */
 uint32_t dp_paper_levels(enum dp_plan_algorithm algorithm);
 
-/* g: a profile. *out is the caller's to release, whatever comes back. is_optimal: CLASSES has cut the only order that there is
- * everywhere; the load of others is not what they minimise. returns 0, or -1: DP_EINVAL (the question), DP_ENOMEM (no plan fits,
- * or no memory here), DP_ETIMEOUT (the watch ended it before there was a plan). */
+/* g: a profile. PIPER's plan is weighed with the ways of its way_of. *out is the caller's to release, whatever comes back.
+ * is_optimal: CLASSES has cut the only order that there is everywhere; the load of others is not what they minimise. returns
+ * 0, or -1: DP_EINVAL (the question), DP_ENOMEM (no plan fits, or no memory here), DP_ETIMEOUT (the watch ended it before
+ * there was a plan). */
 int dp_paper_find(const struct dp_graph *g, enum dp_plan_algorithm algorithm, const struct dp_paper_ask *ask, struct dp_graph_plan *out,
                   struct dp_err *err);
 

@@ -7,7 +7,7 @@
  *    "edges": [{"sourceId", "destId", "communicationCost": bytes}, ...]}
  *
  * A TMPC is a way to run a layer on so many devices ("1") at once, with or without activation recomputation.
- * Layers are not split here: of the ways on one device the fastest is taken. Its time is a microbatch forward and
+ * Layers are not split here: a node has its ways on one device, and the numbers of the fastest. Its time is a microbatch forward and
  * backward; a third of it is booked as forward. memoryUsageB is there once, memoryUsageA for each microbatch under
  * way. An output that several layers take is sent once, so that the largest of its edges counts.
  */
@@ -69,11 +69,12 @@ static int take_way(struct dp_graph_json *r, struct dp_json_place at, const json
                : 0;
 }
 
-/* The fastest way on one device; of several the first. */
+/* All ways on one device, and of them the fastest; of several the first. */
 static int take_ways(struct dp_graph_json *r, size_t i, const json_t *object, struct dp_graph_node *out)
 {
     json_t *ways = json_object_get(json_object_get(object, "TMPCs"), "1"), *way;
-    struct dp_graph_node one = {0};
+    struct dp_graph_node one = {0}, best = {0};
+    uint32_t n = 0;
     char list[48];
     size_t k;
 
@@ -81,13 +82,20 @@ static int take_ways(struct dp_graph_json *r, size_t i, const json_t *object, st
         return dp_graph_json_fail(r, (struct dp_json_place){"nodes", i}, "TMPCs.1",
                                   "missing, or not a list of ways to run this layer on one device");
     snprintf(list, sizeof list, "nodes[%zu].TMPCs.1", i);
+    out->way = calloc(json_array_size(ways), sizeof *out->way);
+    if (!out->way)
+        return dp_err_set(r->err, DP_ENOMEM, "%s: out of memory", r->file);
     json_array_foreach(ways, k, way)
     {
         if (take_way(r, (struct dp_json_place){list, k}, way, &one) < 0)
             return -1;
-        if (k == 0 || dp_graph_accel_ns(&one) < dp_graph_accel_ns(out))
-            *out = one;
+        out->way[n++] = (struct dp_graph_way){one.forward_ns, one.backward_ns, one.param_bytes, one.bytes, one.kept_bytes};
+        if (k == 0 || dp_graph_accel_ns(&one) < dp_graph_accel_ns(&best))
+            best = one;
     }
+    best.way = out->way;
+    best.n_ways = n;
+    *out = best;
     return 0;
 }
 
@@ -97,16 +105,21 @@ static int take_node(struct dp_graph_json *r, size_t i, const json_t *object)
     struct dp_graph_node node = {0};
     char number[32];
     json_t *name;
+    int rc;
 
     if (!json_is_object(object))
         return dp_graph_json_fail(r, at, "", "is not an object");
-    if (dp_graph_json_id(r, at, object, "id", &r->id[i]) < 0 || take_ways(r, i, object, &node) < 0)
+    if (dp_graph_json_id(r, at, object, "id", &r->id[i]) < 0 || take_ways(r, i, object, &node) < 0) {
+        free(node.way);
         return -1;
+    }
     name = json_object_get(object, "name");
     snprintf(number, sizeof number, "%" PRId64, r->id[i]);
     node.name = json_is_string(name) ? (char *)json_string_value(name) : number;
     node.colour = (uint32_t)i;
-    return dp_graph_add_node(r->g, &node, r->err) < 0 ? dp_graph_json_prefix(r, at) : 0;
+    rc = dp_graph_add_node(r->g, &node, r->err) < 0 ? dp_graph_json_prefix(r, at) : 0;
+    free(node.way);
+    return rc;
 }
 
 /* ---- names ---- */

@@ -246,6 +246,105 @@ static void try_dapple(struct instance *t, uint32_t s, uint32_t devices)
     }
 }
 
+/* ---- Piper ---- */
+
+/* Some nodes have ways, of which the first one's numbers are the node's. */
+static void add_ways(struct instance *t, uint64_t *seed)
+{
+    for (uint32_t i = 0; i < t->g.n_nodes; i++) {
+        struct dp_graph_node *node = &t->g.node[i];
+
+        if (!random_below(seed, 4))
+            continue;
+        node->n_ways = 2 + random_below(seed, 2);
+        node->way = calloc(node->n_ways, sizeof *node->way);
+        assert_non_null(node->way);
+        for (uint32_t k = 0; k < node->n_ways; k++)
+            node->way[k] = (struct dp_graph_way){.forward_ns = node->forward_ns * (4 + k) / 4,
+                                                 .backward_ns = node->backward_ns * (4 + k) / 4,
+                                                 .param_bytes = node->param_bytes + random_below(seed, 2) * 1000 * k,
+                                                 .bytes = node->bytes + random_below(seed, 2) * 3000 * k,
+                                                 .kept_bytes = node->kept_bytes / (1 + 3 * k)};
+    }
+}
+
+/* Bytes that enter or leave a stage. */
+static double moved_bytes(const struct instance *t, uint32_t stage)
+{
+    double bytes = 0;
+
+    for (uint32_t i = 0; i < t->g.n_nodes; i++) {
+        bool moves = false;
+
+        for (uint32_t e = 0; e < t->g.n_edges; e++)
+            if (t->g.edge[e].from == i && t->stage_of[i] != t->stage_of[t->g.edge[e].to])
+                moves |= t->stage_of[i] == stage || t->stage_of[t->g.edge[e].to] == stage;
+        bytes += moves ? (double)t->g.node[i].output_bytes : 0;
+    }
+    return bytes;
+}
+
+/* Nodes i.. of a stage, each in every way. s, bytes: of those before. returns: the least time that fits. */
+static double try_ways(const struct instance *t, uint32_t stage, uint32_t i, uint64_t under_way, double s, uint64_t bytes)
+{
+    double d = t->stage[stage].replicas, least = (double)INFINITY;
+
+    for (; i < t->g.n_nodes && t->stage_of[i] != stage;)
+        i++;
+    if (i == t->g.n_nodes)
+        return bytes <= t->net.accel_bytes ? s : least;
+    for (uint32_t k = 0; k == 0 || k < t->g.node[i].n_ways; k++) {
+        const struct dp_graph_node *n = &t->g.node[i];
+        struct dp_graph_way w = {n->forward_ns, n->backward_ns, n->param_bytes, n->bytes, n->kept_bytes};
+
+        if (n->n_ways)
+            w = n->way[k];
+        least = fmin(least, try_ways(t, stage, i + 1, under_way,
+                                     s + (double)(w.forward_ns + w.backward_ns) / 1e9 / d +
+                                         4 * (d - 1) / d * (double)w.param_bytes / t->net.bytes_per_s[0] / t->net.microbatches,
+                                     bytes + w.bytes + w.kept_bytes * under_way));
+    }
+    return least;
+}
+
+/* Replicas of stages s.. , of so many devices, all of which have work: behind a stage lie those that are left. */
+static void try_piper(struct instance *t, uint32_t s, uint32_t devices, double worst)
+{
+    if (s == t->p.n_stages) {
+        if (devices == 0)
+            t->best_s = fmin(t->best_s, worst);
+        return;
+    }
+    for (uint32_t r = 1; r <= devices; r++) {
+        t->stage[s].replicas = r;
+        try_piper(t, s + 1, devices - r, fmax(worst, try_ways(t, s, 0, (devices + r - 1) / r,
+                                                             2 * moved_bytes(t, s) / t->net.bytes_per_s[0] / r, 0)));
+    }
+}
+
+/* All ways to give units to stages in which no edge leads backwards. */
+static void try_stages(struct instance *t, uint32_t node, uint32_t n_stages)
+{
+    if (node < t->g.n_nodes) {
+        for (t->stage_of[node] = 0; t->stage_of[node] < n_stages; t->stage_of[node]++)
+            try_stages(t, node + 1, n_stages);
+        return;
+    }
+    t->p.n_stages = n_stages;
+    if (dp_graph_check(&t->g, t->stage_of, n_stages, NULL) < 0)
+        return;
+    for (uint32_t s = 0; s < n_stages; s++) {
+        uint32_t held = 0;
+
+        for (uint32_t i = 0; i < t->g.n_nodes; i++)
+            held += t->stage_of[i] == s;
+        if (!held)
+            return;
+    }
+    for (uint32_t devices = n_stages; devices <= t->net.devices[0]; devices++)
+        try_piper(t, 0, devices, 0);
+}
+
 /* ---- all ---- */
 
 static void brute_force(struct instance *t, enum dp_plan_algorithm a)
@@ -334,6 +433,48 @@ static void dapple_is_the_best_of_its_stages(void **state)
     assert_true(n_refused > 20 && n_wide > 100 && n_deep > 100);
     print_message("# the paper's walk finds the pivot in %u of %u plans\n", n_same_pivot, n_pivots);
     assert_true(n_same_pivot > n_pivots / 2);
+}
+
+static void piper_is_the_best_of_all_cuts(void **state)
+{
+    (void)state;
+    uint32_t n_none = 0, n_slower = 0, n_several = 0;
+
+    for (uint64_t i = 0; i < 500; i++) {
+        uint64_t seed = i * 7919 + 4;
+        struct instance t;
+        struct dp_graph_plan p;
+        struct dp_err err = {.text = ""};
+
+        make(&t, &seed, 1);
+        add_ways(&t, &seed);
+        if (t.net.accel_bytes != UINT64_MAX) /* about what a part of the graph keeps */
+            t.net.accel_bytes = 1 + t.net.accel_bytes / (1 + random_below(&seed, 4));
+        if (t.net.devices[0] > 4)
+            t.net.devices[0] = 4;
+        for (uint32_t n = 1; n <= t.u.n && n <= t.net.devices[0]; n++)
+            try_stages(&t, 0, n);
+        if (dp_paper_find(&t.g, DP_PLAN_PIPER, &t.ask, &p, &err) < 0) {
+            assert_int_equal(err.code, DP_ENOMEM);
+            if (!isinf(t.best_s))
+                fail_msg("case %llu: %s, yet there is %.9f", (unsigned long long)i, err.text, t.best_s);
+            n_none++;
+        } else {
+            if (!(fabs((double)p.objective_ns / 1e9 - t.best_s) <= 2e-9))
+                fail_msg("case %llu: %.9f instead of %.9f: %s", (unsigned long long)i, (double)p.objective_ns / 1e9, t.best_s, p.why);
+            assert_int_equal(dp_graph_check(&t.g, p.stage_of, p.n_stages, NULL), 0);
+            assert_true(p.bound_ns <= p.load_ns + 1);
+            for (uint32_t s = 0; s < p.n_stages; s++)
+                assert_true(p.stage[s].bytes <= t.net.accel_bytes);
+            for (uint32_t k = 0; k < t.g.n_nodes; k++)
+                n_slower += p.way_of[k] > 0;
+            n_several += p.n_stages > 1;
+        }
+        dp_graph_plan_release(&p);
+        drop(&t);
+    }
+    print_message("# %u refused, %u nodes in a slower way, %u plans of several stages\n", n_none, n_slower, n_several);
+    assert_true(n_none > 20 && n_slower > 50 && n_several > 50);
 }
 
 /* ---- clusters ---- */
@@ -452,6 +593,9 @@ static void large_graphs_are_planned(void **state)
     assert_int_equal(dp_paper_find(&g, DP_PLAN_ALPA, &ask, &p, NULL), 0);
     assert_true(p.load_ns >= p.bound_ns && p.load_ns < p.single_ns / 4);
     dp_graph_plan_release(&p);
+    assert_int_equal(dp_paper_find(&g, DP_PLAN_PIPER, &ask, &p, NULL), 0);
+    assert_true(p.load_ns >= p.bound_ns && p.load_ns < p.single_ns / 4);
+    dp_graph_plan_release(&p);
     assert_int_equal(dp_paper_find(&g, DP_PLAN_DAPPLE, &ask, &p, NULL), 0);
     assert_true(p.load_ns >= p.bound_ns && p.load_ns < p.single_ns / 4);
     dp_graph_plan_release(&p);
@@ -505,7 +649,8 @@ static void questions_are_refused(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(two_bw_is_the_best_of_its_shapes), cmocka_unit_test(alpa_is_the_best_of_its_submeshes),
-    cmocka_unit_test(dapple_is_the_best_of_its_stages), cmocka_unit_test(clusters_have_the_cheapest_cuts),
+    cmocka_unit_test(piper_is_the_best_of_all_cuts),    cmocka_unit_test(dapple_is_the_best_of_its_stages),
+    cmocka_unit_test(clusters_have_the_cheapest_cuts),
     cmocka_unit_test(plans_are_what_is_simulated),      cmocka_unit_test(large_graphs_are_planned),
     cmocka_unit_test(questions_are_refused),
 };

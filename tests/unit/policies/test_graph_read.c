@@ -115,6 +115,10 @@ static void reads_piper(void **state)
         assert_string_equal(g.node[i].name, names[i]);
     assert_int_equal(dp_graph_accel_ns(&g.node[0]), 3000010); /* the faster of two ways */
     assert_int_equal(g.node[0].forward_ns, 1000003);
+    assert_int_equal(g.node[0].n_ways, 2); /* the other one is kept, too */
+    assert_int_equal(g.node[0].way[0].forward_ns + g.node[0].way[0].backward_ns, 4000000);
+    assert_int_equal(g.node[0].way[0].kept_bytes, 20);
+    assert_int_equal(g.node[0].way[0].bytes, 90);
     assert_int_equal(g.node[0].param_bytes, 10);
     assert_int_equal(g.node[0].kept_bytes, 50);
     assert_int_equal(g.node[0].bytes, 60);
