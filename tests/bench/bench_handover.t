@@ -17,8 +17,9 @@ holds "what moves is what was asked for, and a fraction of it where it is sparse
     .rows[2].bytes < .rows[0].bytes / 2 and .rows[3].bytes < .rows[1].bytes / 4'
 # A NaN has no JSON: its key would be missing.
 holds "all times are there and in order" '
-    [.rows[] | .handover_ns, .messages_ns, .checksum_ns, .memory_ns, .plans_ns |
-        .min >= 0 and .median >= .min and .max >= .median] | length == 20 and all'
+    [.rows[] | .handover_ns, .ready_ns, .messages_ns, .checksum_ns, .memory_ns, .plans_ns |
+        .min >= 0 and .median >= .min and .max >= .median] | length == 24 and all'
+holds "nobody could train before all was checked" '[.rows[] | .ready_ns.median > .handover_ns.median] | all'
 holds "rates and shares follow from bytes and times" '
     [.rows[] | (.handover_gb_s * .handover_ns.median / .bytes - 1 | fabs) < 1e-6 and
         (.messages_gb_s * .messages_ns.median / .bytes - 1 | fabs) < 1e-6 and

@@ -10,6 +10,7 @@
 #include "common/crc32c.h"
 #include "worker/bench/masks.h"
 #include "worker/handover/transfer.h"
+#include "worker/model/layer_parts.h"
 #include "worker/scheme/scheme.h"
 
 #define MOVING 3 /* layers; in front of them the embedding, behind them the head */
@@ -146,7 +147,17 @@ static int hear_1(struct bench_layers *b, uint32_t index, struct dp_err *err)
     return finish(b, start(b, false, index, &none, 0, err), err);
 }
 
-static int move(struct bench_layers *b, struct dp_err *err)
+/* The destination has what its kernels need of the layers that came. */
+static int complete(const struct dp_transfer *s, struct dp_err *err)
+{
+    for (uint32_t i = 0; i < s->n_layers; i++)
+        if (s->layer[i].shadow && dp_layer_complete(s->layer[i].shadow, err) < 0)
+            return -1;
+    return 0;
+}
+
+/* *arrived_ns, *complete_ns: when worker 1 had said so. */
+static int move(struct bench_layers *b, uint64_t *arrived_ns, uint64_t *complete_ns, struct dp_err *err)
 {
     const struct dp_handover_args args = {.transport = b->t, .rank = b->rank, .layout = &b->layout, .stage = &b->stage,
                                           .config = &b->config, .backend = b->be, .tune = &b->tune, .step = b->migration};
@@ -165,22 +176,29 @@ static int move(struct bench_layers *b, struct dp_err *err)
         b->bytes = s->sent_bytes + s->received_bytes;
     if (rc > 0)
         rc = hear_1(b, 1, err);
+    *arrived_ns = dp_now_ns();
+    if (rc == 0)
+        rc = complete(s, err);
+    if (rc == 0)
+        rc = hear_1(b, 2, err);
+    *complete_ns = dp_now_ns();
     dp_transfer_destroy(s, &stuck);
     dp_chunks_free(stuck);
     return rc;
 }
 
-int bench_layers_hand_over(struct bench_layers *b, double *ns, struct dp_err *err)
+int bench_layers_hand_over(struct bench_layers *b, double *ns, double *complete_ns, struct dp_err *err)
 {
-    uint64_t begin;
+    uint64_t begin, arrived, completed;
 
     b->migration++;
     if (hear_1(b, 0, err) < 0)
         return -1;
     begin = dp_now_ns();
-    if (move(b, err) < 0)
+    if (move(b, &arrived, &completed, err) < 0)
         return dp_err_prefix(err, "hand-over");
-    *ns = (double)(dp_now_ns() - begin);
+    *ns = (double)(arrived - begin);
+    *complete_ns = (double)(completed - begin);
     return 0;
 }
 

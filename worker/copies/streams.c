@@ -204,7 +204,7 @@ static void make_whole(struct dp_copies *c, const struct dp_shadow_layer *l)
 
     if (copy->is_failed)
         return;
-    if (dp_layer_patterns_arrived(l->layer, &err) < 0) {
+    if (dp_layer_patterns_arrived(l->layer, &err) < 0 || dp_layer_plan(l->layer, &err) < 0) {
         dp_copy_fail(c, l->index, err.text);
         return;
     }

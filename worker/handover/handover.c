@@ -12,6 +12,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "worker/handover/attempt.h"
+#include "worker/model/layer_parts.h"
 
 /* Layers that this worker gave away in one migration. */
 struct retired {
@@ -133,6 +134,7 @@ static int vote_yes(struct dp_attempt *p, struct dp_err *err)
 
 /* ---- commit ---- */
 
+/* The layer that came, which may have no plans yet; NULL: none has. */
 static struct dp_layer *take_shadow(struct dp_transfer *s, uint32_t layer)
 {
     for (uint32_t i = 0; i < s->n_layers; i++) {
@@ -155,6 +157,16 @@ static bool keeps_stage(const struct dp_attempt *p)
 
     return old->cut[a->rank] == next->cut[a->rank] && old->cut[a->rank + 1] == next->cut[a->rank + 1] &&
            dp_stage_in_flight(a->config, old, a->rank) == dp_stage_in_flight(a->config, next, a->rank);
+}
+
+/* Layers of a stage that is to be. Plans are made here, and not before the vote: the other workers train already, and do not wait
+ * but for what this one computes. */
+static int complete(struct dp_layer *const *layer, uint32_t n, struct dp_err *err)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (dp_layer_complete(layer[i], err) < 0)
+            return -1;
+    return 0;
 }
 
 /* Kept layers and shadows become the stage of the new layout, the others retire. */
@@ -183,7 +195,8 @@ static int renew_stage(struct dp_handover *h, struct dp_attempt *p, struct dp_er
     for (uint32_t i = 0; i < n; i++)
         if (!fresh[i])
             fresh[i] = take_shadow(p->transfer, first + i);
-    stage = dp_stage_create(a->config, a->backend, fresh, n, dp_stage_in_flight(a->config, next, a->rank), err);
+    if (complete(fresh, n, err) == 0)
+        stage = dp_stage_create(a->config, a->backend, fresh, n, dp_stage_in_flight(a->config, next, a->rank), err);
     if (!stage)
         for (uint32_t i = 0; i < n; i++)
             dp_layer_destroy(fresh[i]);

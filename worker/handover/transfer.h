@@ -5,7 +5,7 @@
  * so that no chunk waits for a manifest:
  *
  *   source        MANIFEST(layer, bytes, head)     CHUNK CHUNK CHUNK ...
- *   destination                        ACCEPT(yes)                    (checks, plans: a shadow)
+ *   destination                        ACCEPT(yes)                    (checks: a shadow)
  *
  * A chunk is a message from where an array lies to where it will lie: nothing is serialised and nothing copied, but for small
  * arrays, which go together, and for devices whose memory the host cannot reach. The transport checks each chunk by its
@@ -36,7 +36,8 @@ struct dp_transfer_layer {
     struct dp_move move;
     bool is_done;                     /* sent, or received and verified */
     uint8_t digest[DP_DIGEST_BYTES];  /* where is_done: see above */
-    struct dp_layer *shadow;          /* destination: the layer that comes, or has come; owned by the transfer */
+    struct dp_layer *shadow;          /* destination: the layer that comes, or has come; owned by the transfer. Where it has come, and
+                                       * before it is used: dp_layer_complete() */
     struct dp_way *way;               /* while it is open */
 };
 

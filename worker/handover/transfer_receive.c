@@ -147,11 +147,12 @@ static int post_chunks(struct dp_transfer *s, struct dp_stream *st, struct dp_er
     return rc < 0 ? -1 : moved;
 }
 
-/* All bytes are here, and each chunk is as it left: are they a layer, and which digest has it? */
+/* All bytes are here, and each chunk is as it left: are they a layer, and which digest has it? Nobody waits here for plans of sparse
+ * matrices: dp_layer_complete() makes them when the others train again. Those of a layer that was copied before are there. */
 static int finish_layer(struct dp_transfer *s, struct dp_stream *st, struct dp_transfer_layer *c, struct dp_err *err)
 {
-    if (dp_way_digest(c->way, c->digest, err) < 0 || (!c->way->is_shadowed && dp_layer_patterns_arrived(c->shadow, err) < 0) ||
-        dp_layer_weights_arrived(c->shadow, err) < 0)
+    if (dp_way_digest(c->way, c->digest, err) < 0 ||
+        (c->way->is_shadowed ? dp_layer_weights_arrived(c->shadow, err) : dp_layer_patterns_arrived(c->shadow, err)) < 0)
         return -1;
     s->received_bytes += dp_way_copied(c->way);
     dp_way_free(c->way);

@@ -214,8 +214,18 @@ int dp_layer_patterns_arrived(struct dp_layer *l, struct dp_err *err)
     for (uint32_t i = 0; i < l->n_params; i++) {
         struct dp_param *p = &l->param[i];
 
-        if ((p->keep && check_bitmap(l->be, p, err) < 0) ||
-            (p->sparse && (dp_tensor_check_pattern(p->sparse, err) < 0 || l->be->ops->sparse_prepare(l->be, p->sparse, err) < 0)))
+        if ((p->keep && check_bitmap(l->be, p, err) < 0) || (p->sparse && dp_tensor_check_pattern(p->sparse, err) < 0))
+            return dp_err_prefix(err, "layer %u", l->index);
+    }
+    return 0;
+}
+
+int dp_layer_plan(struct dp_layer *l, struct dp_err *err)
+{
+    for (uint32_t i = 0; i < l->n_params; i++) {
+        struct dp_sparse *sp = l->param[i].sparse;
+
+        if (sp && l->be->ops->sparse_prepare(l->be, sp, err) < 0)
             return dp_err_prefix(err, "layer %u", l->index);
     }
     return 0;
@@ -227,6 +237,20 @@ int dp_layer_weights_arrived(struct dp_layer *l, struct dp_err *err)
         struct dp_param *p = &l->param[i];
 
         if (p->sparse && l->be->ops->sparse_refresh(l->be, p->sparse, p->w, err) < 0)
+            return dp_err_prefix(err, "layer %u", l->index);
+    }
+    return 0;
+}
+
+int dp_layer_complete(struct dp_layer *l, struct dp_err *err)
+{
+    struct dp_backend *be = l->be;
+
+    for (uint32_t i = 0; i < l->n_params; i++) {
+        struct dp_sparse *sp = l->param[i].sparse;
+
+        if (sp && !sp->plan &&
+            (be->ops->sparse_prepare(be, sp, err) < 0 || be->ops->sparse_refresh(be, sp, l->param[i].w, err) < 0))
             return dp_err_prefix(err, "layer %u", l->index);
     }
     return 0;

@@ -32,10 +32,15 @@ uint32_t dp_layer_parts(const struct dp_layer *layer, struct dp_layer_part out[D
  * a multiple of 64 KiB. crc: the caller's, as many as there are. Waits for the device. */
 int dp_layer_parts_check(const struct dp_layer *layer, const struct dp_layer_part *part, uint32_t n, size_t piece, uint32_t *crc,
                          struct dp_err *err);
-/* Patterns and bitmaps have arrived: look at them, and build what kernels need of them. DP_ECORRUPT: they are none. */
+/* Patterns and bitmaps have arrived: look at them. DP_ECORRUPT: they are none. */
 int dp_layer_patterns_arrived(struct dp_layer *layer, struct dp_err *err);
-/* All parts have, and patterns were looked at: kernels have what they need of the weights. */
+/* Patterns were looked at: build the plans that kernels need of them. */
+int dp_layer_plan(struct dp_layer *layer, struct dp_err *err);
+/* All parts have arrived, and there are plans: kernels have what they need of the weights. */
 int dp_layer_weights_arrived(struct dp_layer *layer, struct dp_err *err);
+/* Both, for matrices that have no plan yet; of the others kernels have what they need. All parts have arrived, and patterns were
+ * looked at. Before the first operation on a layer that came. */
+int dp_layer_complete(struct dp_layer *layer, struct dp_err *err);
 /* The layer has another head now, of the same arrays: what stands in it beside them (its random key, what schemes remember) is the
  * layer's. DP_ECORRUPT: of other arrays, or no head; the layer is as it was. */
 int dp_layer_take_head(struct dp_layer *layer, const uint8_t *head, size_t bytes, struct dp_err *err);

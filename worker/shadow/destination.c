@@ -134,7 +134,7 @@ static int prepare(struct dp_shadow_stream *st, struct dp_err *err)
             is_there &= st->unit[k].layer != l->layer || st->unit[k].param;
         if (!is_there || l->is_prepared)
             continue;
-        if (dp_layer_patterns_arrived(l->layer, err) < 0)
+        if (dp_layer_patterns_arrived(l->layer, err) < 0 || dp_layer_plan(l->layer, err) < 0)
             return -1;
         l->is_prepared = true;
     }

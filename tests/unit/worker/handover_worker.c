@@ -140,7 +140,8 @@ static bool is_intact(struct dp_backend *be, const struct dp_layer *l)
         return false;
     same = na == nb && memcmp(a, b, na) == 0;
     for (uint32_t i = 0; same && i < l->n_params; i++)
-        same = !l->param[i].sparse == !want->param[i].sparse && l->param[i].nnz == want->param[i].nnz;
+        same = !l->param[i].sparse == !want->param[i].sparse && l->param[i].nnz == want->param[i].nnz &&
+               (!l->param[i].sparse || l->param[i].sparse->plan); /* kernels can begin */
     free(a);
     free(b);
     dp_layer_destroy(want);

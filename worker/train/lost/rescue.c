@@ -11,6 +11,7 @@
 
 #include "common/clock.h"
 #include "worker/handover/transfer.h"
+#include "worker/model/layer_parts.h"
 #include "worker/train/lost/rescue_plan.h"
 
 #define IDLE_NS (20 * DP_MS_NS)      /* asleep, unless a message comes */
@@ -209,9 +210,9 @@ static int drive(struct dp_trainer *t, struct dp_transfer *s, struct dp_err *err
     return rc < 0 ? -1 : t->be->ops->sync(t->be, err);
 }
 
-/* What has come whole is this worker's, whatever becomes of the rest. sums: [layers] to which its sender adds a layer's digest, and its
- * receiver takes that away. */
-static void take_arrived(struct dp_trainer *t, struct dp_transfer *s, uint64_t *sums)
+/* What has come whole is this worker's, whatever becomes of the rest, and steps may be done on it again. sums: [layers] to which its
+ * sender adds a layer's digest, and its receiver takes that away. */
+static int take_arrived(struct dp_trainer *t, struct dp_transfer *s, uint64_t *sums, struct dp_err *err)
 {
     for (uint32_t i = 0; i < s->n_layers; i++) {
         struct dp_transfer_layer *c = &s->layer[i];
@@ -219,12 +220,15 @@ static void take_arrived(struct dp_trainer *t, struct dp_transfer *s, uint64_t *
 
         if (!c->is_done)
             continue;
+        if (c->shadow && dp_layer_complete(c->shadow, err) < 0)
+            return -1; /* it stays the transfer's */
         memcpy(&digest, c->digest, sizeof digest);
         sums[c->move.layer] += c->move.from == t->rank ? digest : 0 - digest;
         if (c->shadow)
             t->rescue->layer[c->move.layer] = c->shadow;
         c->shadow = NULL;
     }
+    return 0;
 }
 
 static int transfer(struct dp_trainer *t, const struct dp_moves *moves, uint64_t *sums, struct dp_err *err)
@@ -244,8 +248,8 @@ static int transfer(struct dp_trainer *t, const struct dp_moves *moves, uint64_t
     struct dp_transfer *s = dp_transfer_create(&args, t->layout.epoch, moves, &t->layout, err);
     int rc = s ? drive(t, s, err) : -1;
 
-    if (s)
-        take_arrived(t, s, sums);
+    if (s && take_arrived(t, s, sums, rc < 0 ? NULL : err) < 0)
+        rc = -1;
     dp_transfer_destroy(s, &t->stuck);
     return rc;
 }
