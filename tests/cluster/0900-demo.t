@@ -115,6 +115,15 @@ is "$?" 0 "--stop"
 is "$(grep -c "stopped and removed $T/t/dpdemo" <<<"$out")" 2 "stops both"
 nothing_left
 ok $? "and nothing is left" || diag "$(processes) $(folders)"
+
+begin --lose-node
+end
+is $rc 0 "--lose-node: the demo ends well"
+like "$(tr -s ' \n' ' ' <"$T/demo.out")" "lost at .*: worker 2 on n3 was lost .*; 2 workers go on from step [0-9]+ with .* from copies: no step is lost" \
+    "and the run goes on from copies"
+nothing_left
+ok $? "and nothing is left" || diag "$(processes) $(folders)"
+
 out=$("$demo" --stop 2>&1)
 is "$?" 0 "--stop once more"
 like "$out" "nothing is kept" "finds nothing"

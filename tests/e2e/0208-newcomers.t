@@ -41,7 +41,9 @@ is "$(grep -c '"event":"regrouped"' "$D/late.jsonl")" 0 "late: nothing was made 
 # A task that is not home's: the array's own number is that of its last task, too, so scontrol has to be told the task.
 other() { squeue -h -r -t R -j "$late" -o "%A %i" | grep -v "^$home " | head -n1; }
 read -r again task < <(other)
-scontrol requeue "$task" && scontrol update JobId="$task" StartTime=now+3
+scontrol requeue "$task"
+wait_for 60 task_is "$task" PENDING # when it has ended, Slurm lets it wait two minutes from then on
+scontrol update JobId="$task" StartTime=now+3
 wait_for 60 holders_are "$home" 3
 ok $? "again: a slice is requeued, and its layers are elsewhere"
 cluster stop "daemon:n1" KILL # home's

@@ -41,7 +41,7 @@ run="$endless prune.begin=20 prune.end=120 prune.every=20"
 cluster_up --nodes 2 --gpus 4 --cpus 8 --dbd --conf AccountingStoreFlags=job_comment \
     --conf JobSubmitPlugins=lua \
     --daemon-key 'report_ms = 250; slices_wait_s = 20.0; poll_s = 2.0;' --plugstack "optional $plugin socket=$D/run/dynpiped-%n.sock" \
-    --daemon-conf 'run: { hysteresis = 1.0; cooldown_s = 1.0; warmup_reports = 2; confirm_s = 2.0; };'
+    --daemon-conf 'run: { hysteresis = 50.0; cooldown_s = 1.0; warmup_reports = 2; confirm_s = 2.0; };'
 export DYNPIPE_CONF=$D/etc/dynpipe.conf DYNPIPE_SOCKET=$D/run/dynpiped-n1.sock
 me=$(id -un)
 # Companions have home's arguments, environment and umask.
@@ -188,7 +188,9 @@ eight=$(given job eight -w n1 --requeue --dynpipe=balance --dynpipe-min-gpus=1 -
 wait_for 60 states_are "$eight" "4 RUNNING"
 wait_for 60 steps_done "$D/eight.jsonl" 5
 ok $? "eight: four train as one run"
-scontrol requeue "$eight" && scontrol update JobId="$eight" StartTime=now+2
+scontrol requeue "$eight"
+wait_for 60 job_is "$eight" PENDING # when it has ended, Slurm lets it wait two minutes from then on
+scontrol update JobId="$eight" StartTime=now+3
 wait_for 60 states_are "$eight" "3 COMPLETED, 4 RUNNING"
 ok $? "eight: home is requeued, its companions save and end, and its next life has others"
 wait_for 60 grep -q '"event":"resumed"' "$D/eight.jsonl"

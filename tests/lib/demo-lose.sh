@@ -63,7 +63,7 @@ lose_it() {
     say "step $(last_step): n3 is lost: kill -9 of its slurmd, step daemons, worker and dynpiped, at once"
     scontrol update nodename=n3 state=down reason="no power"
     say "monitoring tells Slurm (scontrol update nodename=n3 state=down); Slurm by itself would find out within SlurmdTimeout"
-    until_or_die 60 "the others to go on" has_regrouped
+    until_or_die 120 "the others to go on" has_regrouped
     until_or_die 60 "the next step" reached $(($(sed -n 's/^{"event":"regrouped","step":\([0-9]*\),.*/\1/p' "$D/losses.jsonl" | head -n 1) + 1))
     say "the run goes on with two workers, $(seconds_since "$(cat "$D/lost")") s after the loss:"
     sed -n 's/.*\(regrouped: .*\)/           \1/p' "$D/train.out" | head -n 1

@@ -180,12 +180,15 @@ static void tell(struct dp_trainer *t, const char *lost, uint32_t n_copies, cons
     dp_trainer_event(t, DP_EV_REGROUPED, "regrouped", t->reached.sparsity, text);
 }
 
-/* One REGROUP. returns as dp_trainer_regroup(). */
-static int follow(struct dp_trainer *t, uint64_t since_ns, struct dp_err *err)
+#define WHY_MAX 300u
+
+/* One REGROUP. why_not: why all went back, "" when they did not; it stays over a loss that breaks this one off, because the layers
+ * from which those who are left then go on are the checkpoint's. returns as dp_trainer_regroup(). */
+static int follow(struct dp_trainer *t, uint64_t since_ns, char why_not[static WHY_MAX], struct dp_err *err)
 {
     struct dp_msg_regroup m = *dp_control_regroup(t->control);
-    char why_not[300] = "";
     uint32_t n_copies = 0;
+    char why[WHY_MAX] = "";
     int rc;
 
     if (tear_down(t, err) < 0 || take_layout(t, &m, err) < 0) {
@@ -201,7 +204,9 @@ static int follow(struct dp_trainer *t, uint64_t since_ns, struct dp_err *err)
     dp_trainer_serve(t);
     if (dp_collectives_agree(&t->collectives, dp_trainer_lead(t, err), err) < 0)
         return -1;
-    rc = dp_trainer_rescue(t, &n_copies, why_not, sizeof why_not, err);
+    rc = dp_trainer_rescue(t, &n_copies, why, sizeof why, err);
+    if (rc == 0)
+        memcpy(why_not, why, sizeof why);
     if (rc < 0 || (rc == 0 && build_up(t, err) < 0))
         return -1;
     dp_control_state(t->control, t->step, 0, &t->layout);
@@ -214,12 +219,13 @@ static int follow(struct dp_trainer *t, uint64_t since_ns, struct dp_err *err)
 int dp_trainer_regroup(struct dp_trainer *t, struct dp_err *err)
 {
     uint64_t since_ns = dp_now_ns();
+    char why_not[WHY_MAX] = "";
     int rc = -1;
 
     while (rc < 0 && is_of_loss(t, err)) {
         if (await_regroup(t, err) < 0)
             return -1;
-        rc = follow(t, since_ns, err);
+        rc = follow(t, since_ns, why_not, err);
     }
     return rc;
 }
