@@ -94,7 +94,10 @@ block=$(sbatch --parsable -w n1 -n1 -c1 --gpus=2 --mem=100 -o "$D/block.out" --w
 wait_for 60 job_is "$block" RUNNING
 cat >"$D/one.sh" <<X
 #!/bin/bash
-srun -n1 $(worker_command "$D/one.jsonl" $run checkpoint.dir="$D/one.ckpt" checkpoint.every=20) || [ \$? = 75 ]
+srun -n1 $(worker_command "$D/one.jsonl" $run checkpoint.dir="$D/one.ckpt" checkpoint.every=20) && exit
+rc=\$?
+sleep 3 # the job outlives its worker: those that wait are wanted all the same
+[ \$rc = 75 ]
 X
 one=$(sbatch --parsable -J one -w n1 -n1 -c1 --gpus=1 --mem=500 -t 60 -o "$D/one.%j.out" --dynpipe=balance --dynpipe-min-gpus=1 \
     --dynpipe-slices=3 "$D/one.sh")
