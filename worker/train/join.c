@@ -34,7 +34,7 @@ struct invitation {
     uint8_t drop[sizeof ((struct dp_train_config *)NULL)->drop];
 };
 
-/* Of a hand-over, whatever the step: no two of them have the same number among the newest 4096. */
+/* Of a hand-over, whatever the step: no two of them have the same number among the newest 2048. */
 static uint64_t invitation_tag(uint64_t migration)
 {
     return dp_tag(DP_CH_WIREUP, migration, 0, 0);
