@@ -180,7 +180,7 @@ static void tell(struct dp_trainer *t, const char *lost, uint32_t n_copies, cons
     dp_trainer_event(t, DP_EV_REGROUPED, "regrouped", t->reached.sparsity, text);
 }
 
-#define WHY_MAX 300u
+#define WHY_MAX 300u /* bytes of a reason: what an event of 1 KiB has room for beside the rest */
 
 /* One REGROUP. why_not: why all went back, "" when they did not; it stays over a loss that breaks this one off, because the layers
  * from which those who are left then go on are the checkpoint's. returns as dp_trainer_regroup(). */
