@@ -11,6 +11,8 @@
 #include "common/log.h"
 #include "daemon/net/daemon_state.h"
 
+#define ALL_NONE_NS (10 * DP_SECOND_NS) /* all others say so long that they are in no run: a daemon that was restarted knows better by then */
+
 uint32_t slicing_family(const struct dp_run *run)
 {
     return run->job.array_job_id ? run->job.array_job_id : run->job.slice_of ? run->job.slice_of : run->job_id;
@@ -92,8 +94,9 @@ static bool leave_out(struct dp_run *run, const struct dp_slices_result *seen)
 
     if (!run->job.slice_of || run->job.array_job_id || s->state != DP_SLICE_WAITS)
         return false;
-    if (!seen->has_home && !seen->is_home_queued && find_marked(run, seen, 0, &n) >= 0)
-        return false; /* they may train on without it */
+    if (!seen->has_home && !seen->is_home_queued && find_marked(run, seen, 0, &n) >= 0 &&
+        (s->n_none < n || dp_now_ns() - s->since_ns < ALL_NONE_NS))
+        return false; /* they may train on without it; or they began as late as this one */
     if (seen->has_home && dp_group_find_slice(seen->slice, seen->n, run->job_id))
         return false;
     s->state = DP_SLICE_REFUSED;

@@ -74,12 +74,14 @@ size_t dp_slices_read_work(const void *request, size_t bytes, uint8_t *result)
 
         if (!s->job_id || s->uid != q.uid || s->has_ended || (!is_home && (!is_companion || s->is_older)))
             continue;
+        if (is_home && !r.array_job_id && s->slice_of)
+            continue; /* one that is a slice itself is nobody's home */
         r.has_waiting |= s->is_waiting && (is_home || !r.array_job_id);
-        r.has_home |= is_home && (r.array_job_id || !s->slice_of);
+        r.has_home |= is_home;
         if (s->is_waiting)
             continue;
         *out = (struct dp_slice){.job_id = s->job_id, .restart_count = s->restart_count, .start_s = s->start_s,
-                                 .slice_of = r.array_job_id ? s->slice_of : 0, .is_running = !s->is_ending,
+                                 .slice_of = s->slice_of, .is_running = !s->is_ending,
                                  .is_companion = r.array_job_id && !is_home};
         memcpy(out->node, dw.node[s->node].name, sizeof out->node);
         r.n++;

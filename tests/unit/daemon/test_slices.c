@@ -571,6 +571,31 @@ static void who_names_a_run_falsely_is_refused(void **state)
     end_world();
 }
 
+/* Two companions begin in the moment in which home's job is over: neither takes the other one for a part of the run. */
+static void two_that_are_late_do_not_wait_for_each_other(void **state)
+{
+    struct dw_process *p[2];
+    struct answer a[2];
+
+    (void)state;
+    begin_home(3, 0, 0);
+    dw.slurm.most_companions = 8;
+    dw_run(0.5, false);
+    dw.slurm.slice[0].has_ended = true;
+    dw_exit(process[0]);
+    for (uint32_t i = 0; i < 2; i++) {
+        dw.slurm.slice[4 + i] = (struct dw_slice){.job_id = 700 + i, .uid = DW_OWNER, .node = i, .slice_of = HOME, .start_s = 15};
+        p[i] = begin_step(4 + i, 700 + i, i, 3);
+    }
+    for (uint32_t t = 0; t < 15; t++)
+        for (uint32_t i = 0; i < 2; i++)
+            a[i] = ask_on(4 + i, i, 700 + i, p[i]->pid, 1);
+    for (uint32_t i = 0; i < 2; i++)
+        if (a[i].state != DP_WIREUP_DENIED || !strstr(a[i].text, "no run is there"))
+            fail_msg("slice %u: state %d: %s", i, a[i].state, a[i].text);
+    end_world();
+}
+
 /* All were requeued, and another one than before begins first: what the comments say is of their former lives. */
 static void another_one_is_home_of_a_new_run(void **state)
 {
@@ -919,6 +944,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(two_slices_become_one_run),
     cmocka_unit_test(one_that_is_taken_keeps_its_line),
     cmocka_unit_test(another_one_is_home_of_a_new_run),
+    cmocka_unit_test(two_that_are_late_do_not_wait_for_each_other),
     cmocka_unit_test(who_is_no_slice_is_refused),
     cmocka_unit_test(too_few_do_not_begin),
     cmocka_unit_test(who_has_ended_is_not_counted),
