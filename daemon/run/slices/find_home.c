@@ -11,7 +11,7 @@
 #include "common/log.h"
 #include "daemon/net/daemon_state.h"
 
-#define ALL_NONE_NS (10 * DP_SECOND_NS) /* all others say so long that they are in no run: a daemon that was restarted knows better by then */
+#define ALL_NONE_NS (10 * DP_SECOND_NS) /* others are in no run, they say: a daemon that was restarted knows better by then */
 
 uint32_t slicing_family(const struct dp_run *run)
 {
