@@ -314,5 +314,5 @@ tests_unit_worker_test_handover_calls_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_handover_calls_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dp_transport_send
 endif
 
-EXTRA_DIST += worker/README.md worker/bench/README.md worker/checkpoint/README.md worker/copies/README.md worker/handover/README.md worker/model/README.md worker/net/README.md worker/shadow/README.md worker/step/README.md worker/train/README.md worker/train/log/README.md \
+EXTRA_DIST += worker/README.md worker/bench/README.md worker/checkpoint/README.md worker/copies/README.md worker/handover/README.md worker/model/README.md worker/net/README.md worker/scheme/README.md worker/shadow/README.md worker/step/README.md worker/train/README.md worker/train/log/README.md \
 	worker/train/lost/README.md worker/train/start/README.md
