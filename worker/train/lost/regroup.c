@@ -188,7 +188,6 @@ static int follow(struct dp_trainer *t, uint64_t since_ns, char why_not[static W
 {
     struct dp_msg_regroup m = *dp_control_regroup(t->control);
     uint32_t n_copies = 0;
-    char why[WHY_MAX] = "";
     int rc;
 
     if (tear_down(t, err) < 0 || take_layout(t, &m, err) < 0) {
@@ -204,9 +203,7 @@ static int follow(struct dp_trainer *t, uint64_t since_ns, char why_not[static W
     dp_trainer_serve(t);
     if (dp_collectives_agree(&t->collectives, dp_trainer_lead(t, err), err) < 0)
         return -1;
-    rc = dp_trainer_rescue(t, &n_copies, why, sizeof why, err);
-    if (rc == 0)
-        memcpy(why_not, why, sizeof why);
+    rc = dp_trainer_rescue(t, &n_copies, why_not, WHY_MAX, err);
     if (rc < 0 || (rc == 0 && build_up(t, err) < 0))
         return -1;
     dp_control_state(t->control, t->step, 0, &t->layout);
