@@ -32,12 +32,12 @@ void slicing_want_companions(struct dp_run *run)
         DP_RUN_LOG(run, dp_error, "job=%u out of memory: it has no companions", run->job_id);
 }
 
-/* Its worker trains, or is about to. (Whoever is in no group of this daemon's is one that it was told of.) */
+/* Its worker trains, or is about to. */
 static bool has_part(const struct dp_run *home, uint32_t job_id)
 {
     int rank = dp_group_rank(home->slicing->group, job_id);
 
-    return rank < 0 || dp_coord_is_in(home->coord, (uint32_t)rank) || dp_coord_is_newcomer(home->coord, (uint32_t)rank);
+    return rank >= 0 && (dp_coord_is_in(home->coord, (uint32_t)rank) || dp_coord_is_newcomer(home->coord, (uint32_t)rank));
 }
 
 /* How many slices of the run are no companions: home, or the tasks of the array that run, as Slurm showed them lately. One whose worker
@@ -46,13 +46,13 @@ static bool count_own(struct dp_run *home, uint64_t now_ns, uint32_t *own)
 {
     const struct dp_slicing *s = home->slicing;
 
-    *own = has_part(home, home->job_id);
-    if (!home->job.array_job_id)
-        return true;
     *own = 0;
+    if (!home->job.array_job_id) {
+        *own = has_part(home, home->job_id);
+        return true;
+    }
     for (uint32_t i = 0; s->has_seen && i < s->seen.n; i++)
-        *own += s->seen.slice[i].is_running && !s->seen.slice[i].is_companion &&
-                dp_group_rank(s->group, s->seen.slice[i].job_id) >= 0 && has_part(home, s->seen.slice[i].job_id);
+        *own += s->seen.slice[i].is_running && !s->seen.slice[i].is_companion && has_part(home, s->seen.slice[i].job_id);
     if (s->seen_ns && now_ns - s->seen_ns < SEEN_NS)
         return true;
     slicing_read(home);
