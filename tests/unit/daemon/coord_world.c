@@ -694,8 +694,12 @@ static void worker_regroup(struct world *w, uint32_t r, const struct dp_msg_regr
         k->is_newcomer &= k->layout.gone[r];
         if (k->layout.gone[r] && !k->is_newcomer)
             k->exit_at_ns = soon(w, 400);
-        if (r == dp_layout_leader(&k->layout) && w->c && !w->has_crashed)
-            dp_coord_event(w->c, w->now_ns, r, &(struct dp_msg_event){.kind = DP_EV_REGROUPED, .step = k->step, .text = "they go on"});
+        if (r == dp_layout_leader(&k->layout) && w->c && !w->has_crashed) {
+            struct dp_msg_event said = {.kind = DP_EV_REGROUPED, .step = k->step};
+
+            snprintf(said.text, sizeof said.text, "%.900s; they go on", m->text);
+            dp_coord_event(w->c, w->now_ns, r, &said);
+        }
     }
     if (m->epoch == k->layout.epoch && !k->is_newcomer)
         send_ack(w, r, m->migration);

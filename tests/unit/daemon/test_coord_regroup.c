@@ -113,7 +113,7 @@ static void the_others_go_on(void **state)
     o = report_of(w);
     losses = json_object_get(o, "losses");
     assert_int_equal(json_array_size(losses), 1);
-    assert_string_equal(text_of(json_array_get(losses, 0), "text"), "they go on"); /* as the workers say it */
+    assert_string_equal(text_of(json_array_get(losses, 0), "text"), "worker 2 on n2 was lost (process 102); they go on");
     assert_int_equal(int_of(json_array_get(losses, 0), "step"), before / 100 * 100);
     assert_string_equal(text_of(json_array_get(json_object_get(o, "handovers"), 0), "outcome"), "regrouped");
     json_decref(o);
