@@ -24,6 +24,12 @@ void dp_graph_release(struct dp_graph *g)
     dp_graph_init(g, g->kind);
 }
 
+struct dp_graph_way dp_graph_way_now(const struct dp_graph_node *node)
+{
+    return (struct dp_graph_way){.forward_ns = node->forward_ns, .backward_ns = node->backward_ns, .param_bytes = node->param_bytes,
+                                 .bytes = node->bytes, .kept_bytes = node->kept_bytes};
+}
+
 void dp_graph_take_ways(struct dp_graph *g, const uint32_t *way_of)
 {
     for (uint32_t i = 0; i < g->n_nodes; i++) {

@@ -101,6 +101,8 @@ int dp_graph_finish(struct dp_graph *g, uint32_t *cycle_origin, struct dp_err *e
  * back, as in PipeDream. returns 0, or -1 when a transfer would take longer than DP_GRAPH_MAX_NS. */
 int dp_graph_set_bandwidth(struct dp_graph *g, double bytes_per_s, struct dp_err *err);
 
+/* The way in which a node runs now. */
+struct dp_graph_way dp_graph_way_now(const struct dp_graph_node *node);
 /* Node i runs in way_of[i] from now on; what has no ways stays as it is. */
 void dp_graph_take_ways(struct dp_graph *g, const uint32_t *way_of);
 

@@ -50,9 +50,7 @@ struct program {
 
 static struct dp_graph_way way_of(const struct dp_graph_node *node, uint32_t way)
 {
-    if (node->n_ways)
-        return node->way[way];
-    return (struct dp_graph_way){node->forward_ns, node->backward_ns, node->param_bytes, node->bytes, node->kept_bytes};
+    return node->n_ways ? node->way[way] : dp_graph_way_now(node);
 }
 
 static uint32_t n_ways(const struct dp_graph_node *node)

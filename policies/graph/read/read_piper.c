@@ -89,7 +89,7 @@ static int take_ways(struct dp_graph_json *r, size_t i, const json_t *object, st
     {
         if (take_way(r, (struct dp_json_place){list, k}, way, &one) < 0)
             return -1;
-        out->way[n++] = (struct dp_graph_way){one.forward_ns, one.backward_ns, one.param_bytes, one.bytes, one.kept_bytes};
+        out->way[n++] = dp_graph_way_now(&one);
         if (k == 0 || dp_graph_accel_ns(&one) < dp_graph_accel_ns(&best))
             best = one;
     }

@@ -369,6 +369,24 @@ static void brute_force(struct instance *t, enum dp_plan_algorithm a)
 
 static uint32_t n_refused, n_recompute, n_large, n_wide, n_deep;
 
+/* The planner finds what brute force has found, or as it that nothing fits. returns: there is a plan; to be released in any case. */
+static bool finds_the_best(const struct instance *t, enum dp_plan_algorithm a, uint64_t k, struct dp_graph_plan *p)
+{
+    struct dp_err err = {.text = ""};
+
+    if (dp_paper_find(&t->g, a, &t->ask, p, &err) < 0) {
+        assert_int_equal(err.code, DP_ENOMEM);
+        if (!isinf(t->best_s))
+            fail_msg("case %llu: %s, yet there is %.9f", (unsigned long long)k, err.text, t->best_s);
+        return false;
+    }
+    if (!(fabs((double)p->objective_ns / 1e9 - t->best_s) <= 2e-9))
+        fail_msg("case %llu: %.9f instead of %.9f: %s", (unsigned long long)k, (double)p->objective_ns / 1e9, t->best_s, p->why);
+    assert_int_equal(dp_graph_check(&t->g, p->stage_of, p->n_stages, NULL), 0);
+    assert_true(p->bound_ns <= p->load_ns + 1);
+    return true;
+}
+
 static void count(const struct instance *t, const struct dp_graph_plan *p)
 {
     n_recompute += p->recomputes;
@@ -387,22 +405,13 @@ static void compare(enum dp_plan_algorithm a, uint32_t n_levels, uint32_t n_case
         uint64_t seed = i * 7919 + n_levels;
         struct instance t;
         struct dp_graph_plan p;
-        struct dp_err err = {.text = ""};
 
         make(&t, &seed, n_levels);
         brute_force(&t, a);
-        if (dp_paper_find(&t.g, a, &t.ask, &p, &err) < 0) {
-            assert_int_equal(err.code, DP_ENOMEM);
-            if (!isinf(t.best_s))
-                fail_msg("case %llu: %s, yet there is %.9f", (unsigned long long)i, err.text, t.best_s);
-            n_refused++;
-        } else {
-            if (!(fabs((double)p.objective_ns / 1e9 - t.best_s) <= 2e-9))
-                fail_msg("case %llu: %.9f instead of %.9f: %s", (unsigned long long)i, (double)p.objective_ns / 1e9, t.best_s, p.why);
-            assert_int_equal(dp_graph_check(&t.g, p.stage_of, p.n_stages, NULL), 0);
-            assert_true(p.bound_ns <= p.load_ns + 1);
+        if (finds_the_best(&t, a, i, &p))
             count(&t, &p);
-        }
+        else
+            n_refused++;
         dp_graph_plan_release(&p);
         drop(&t);
     }
@@ -444,7 +453,6 @@ static void piper_is_the_best_of_all_cuts(void **state)
         uint64_t seed = i * 7919 + 4;
         struct instance t;
         struct dp_graph_plan p;
-        struct dp_err err = {.text = ""};
 
         make(&t, &seed, 1);
         add_ways(&t, &seed);
@@ -454,16 +462,9 @@ static void piper_is_the_best_of_all_cuts(void **state)
             t.net.devices[0] = 4;
         for (uint32_t n = 1; n <= t.u.n && n <= t.net.devices[0]; n++)
             try_stages(&t, 0, n);
-        if (dp_paper_find(&t.g, DP_PLAN_PIPER, &t.ask, &p, &err) < 0) {
-            assert_int_equal(err.code, DP_ENOMEM);
-            if (!isinf(t.best_s))
-                fail_msg("case %llu: %s, yet there is %.9f", (unsigned long long)i, err.text, t.best_s);
+        if (!finds_the_best(&t, DP_PLAN_PIPER, i, &p)) {
             n_none++;
         } else {
-            if (!(fabs((double)p.objective_ns / 1e9 - t.best_s) <= 2e-9))
-                fail_msg("case %llu: %.9f instead of %.9f: %s", (unsigned long long)i, (double)p.objective_ns / 1e9, t.best_s, p.why);
-            assert_int_equal(dp_graph_check(&t.g, p.stage_of, p.n_stages, NULL), 0);
-            assert_true(p.bound_ns <= p.load_ns + 1);
             for (uint32_t s = 0; s < p.n_stages; s++)
                 assert_true(p.stage[s].bytes <= t.net.accel_bytes);
             for (uint32_t k = 0; k < t.g.n_nodes; k++)
