@@ -31,14 +31,19 @@ void dp_copies_destroy(struct dp_copies *c)
     free(c);
 }
 
+static bool can_go_on(const struct dp_copy *copy, const struct dp_copies_opening *at)
+{
+    return copy->is_whole || (copy->n_units && !copy->is_failed && !at->are_changed);
+}
+
 /* Copies that this worker has no business with any more, or that cannot go on. */
-static void drop_others(struct dp_copies *c, const struct dp_copy_place *place, uint64_t step)
+static void drop_others(struct dp_copies *c, const struct dp_copies_opening *at)
 {
     dp_copy_note_crossed_out(c);
     for (uint32_t i = 0; i < DP_MAX_LAYERS; i++) {
-        bool is_mine = i < c->layout.n_layers && place->holder[dp_layout_owner(&c->layout, i)] == c->args.rank;
+        bool is_mine = i < c->layout.n_layers && at->place->holder[dp_layout_owner(&c->layout, i)] == c->args.rank;
 
-        if (!is_mine || !c->held[i].is_whole || c->n_steps != step)
+        if (!is_mine || !can_go_on(&c->held[i], at) || c->n_steps != at->step)
             dp_copy_drop(c, i);
     }
 }
@@ -46,10 +51,11 @@ static void drop_others(struct dp_copies *c, const struct dp_copy_place *place, 
 int dp_copies_open(struct dp_copies *c, const struct dp_copies_opening *at, struct dp_err *err)
 {
     c->room_bytes = at->room_bytes;
+    dp_copy_streams_note_parts(c);
     dp_copy_streams_close(c);
     c->layout = *at->layout;
     c->stage = at->stage;
-    drop_others(c, at->place, at->step);
+    drop_others(c, at);
     c->n_steps = at->step;
     c->has_arrived = c->wants_opening = false;
     c->step_bytes = 0;

@@ -14,8 +14,9 @@
  *   boundary k + 1   schemes on both; then the owner sends more of the state
  *
  * All members of the run call these functions at the same places of the same steps, and open the streams anew at a boundary at which
- * layers changed: pruned, frozen, handed over. Copies that can go on do; the others begin anew. A copy that comes to nothing here (no
- * memory, a damaged message) asks for that by dp_copies_want_opening(), and after three times is left out; training goes on.
+ * layers changed: pruned, frozen, handed over. Copies that can go on do, whole or not; the others begin anew. A copy that comes to
+ * nothing here (no memory, a damaged message) asks for that by dp_copies_want_opening(), and after three times is left out; training
+ * goes on.
  *
  * Not thread-safe. Errors of -1 end the run, or lead to a regroup: a peer is gone, or there is no memory for tables. */
 #ifndef DP_WORKER_COPIES_COPIES_H
@@ -47,9 +48,10 @@ struct dp_copies_opening {
     struct dp_stage *stage;  /* borrowed until the next opening */
     uint64_t step;           /* optimizer steps completed */
     uint64_t room_bytes;     /* that more copies and buffers may take here than there are; UINT64_MAX: no limit */
+    bool are_changed;        /* a scheme may have changed layers at this boundary: what is no whole copy begins anew. The same on all */
 };
-/* Collective: heads of layers are on their way then. Whole copies that this worker still has to hold, of that step, stay; others are
- * dropped. After dp_copies_settle() or dp_copies_break_off(). */
+/* Collective: heads of layers are on their way then. Copies that this worker still has to hold, of that step, stay as they are, and what
+ * is missing of them comes; others are dropped. After dp_copies_settle() or dp_copies_break_off(). */
 int dp_copies_open(struct dp_copies *c, const struct dp_copies_opening *at, struct dp_err *err);
 
 /* After the backwards of step `step` (from 0), when the device is done with the gradients and before their sum. squares: of each of this

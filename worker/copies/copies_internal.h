@@ -14,13 +14,15 @@ struct dp_copy {
     bool is_whole;
     bool is_failed;    /* what still comes of it is of no use */
     bool is_told;      /* that there is no room for it */
+    uint32_t n_units;  /* that have come of it, where it is not whole: as of the last opening */
     uint64_t bytes;    /* that were counted for it */
     uint32_t n_failed; /* times, since it was whole */
     double squares;    /* of its gradients in the step that has arrived */
 };
 
 /* What the holder says of each layer, when it has the heads. */
-enum dp_copy_answer { DP_COPY_REFUSED, DP_COPY_FROM_THE_START, DP_COPY_GOES_ON };
+enum dp_copy_answer { DP_COPY_REFUSED, DP_COPY_FROM_THE_START, DP_COPY_FROM_A_PART, DP_COPY_GOES_ON };
+#define DP_COPY_ANSWER_BYTES(n_layers) ((n_layers) + 4u) /* u8 of each, then u32: part_units */
 
 /* A worker's layers on their way to their holder; each worker has one out, and any number in. */
 struct dp_copy_stream {
@@ -28,10 +30,11 @@ struct dp_copy_stream {
     struct dp_shadow_stream st;
     bool is_opening;       /* until all that are copied are known */
     bool has_failed;       /* holder: and all copies of it were told to */
-    uint8_t *answer;       /* [layers at the opening] enum dp_copy_answer */
+    uint8_t *answer;       /* [DP_COPY_ANSWER_BYTES(layers at the opening)] enum dp_copy_answer of each, and part_units */
+    uint32_t part_units;   /* that the holder has of the one layer that goes on from a part; 0: of none */
     struct dp_transport_request *answer_x; /* owner's */
     double *squares;       /* likewise, on their way */
-    uint32_t n_whole;      /* the first so many of its layers */
+    uint32_t n_whole;      /* the first so many of its layers; of the next one a part may be there, of the others nothing is */
     uint32_t whole_units;  /* and what they have */
     uint64_t buffer_bytes; /* owner: for gradients */
 };
@@ -75,6 +78,8 @@ enum dp_copy_answer dp_copy_decide(struct dp_copies *c, struct dp_copy_stream *x
 
 /* All streams of the layout, with heads under way. */
 int dp_copy_streams_open(struct dp_copies *c, const struct dp_copy_place *place, struct dp_err *err);
+/* Before they are closed in good order, with no message under way: how much has come of each copy that is not whole. */
+void dp_copy_streams_note_parts(struct dp_copies *c);
 /* As dp_copies_gradients(). */
 int dp_copy_streams_gradients(struct dp_copies *c, uint64_t step, uint64_t step_ns, const double *squares, struct dp_err *err);
 /* Gives up what is under way. */

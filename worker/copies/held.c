@@ -15,6 +15,7 @@ void dp_copy_drop(struct dp_copies *c, uint32_t layer)
     copy->layer = NULL;
     copy->is_whole = copy->is_failed = false;
     copy->bytes = 0;
+    copy->n_units = 0;
 }
 
 void dp_copy_trouble(struct dp_copies *c, uint32_t layer, const char *why)
@@ -47,9 +48,12 @@ void dp_copy_note_crossed_out(struct dp_copies *c)
 
 /* ---- opening ---- */
 
-static bool goes_on(const struct dp_copy *copy, const uint8_t *head, size_t bytes)
+/* Messages of a stream are of its first so many units, so of one layer at most a part may be there. */
+static bool goes_on(const struct dp_copy *copy, const struct dp_copy_stream *x, const uint8_t *head, size_t bytes)
 {
-    return copy->is_whole && dp_layer_take_head(copy->layer, head, bytes, NULL) == 0;
+    bool is_there = copy->is_whole || (copy->n_units && !x->part_units);
+
+    return is_there && dp_layer_take_head(copy->layer, head, bytes, NULL) == 0;
 }
 
 static uint32_t units_before(const struct dp_copies *c, const struct dp_copy_stream *x)
@@ -101,8 +105,10 @@ enum dp_copy_answer dp_copy_decide(struct dp_copies *c, struct dp_copy_stream *x
         dp_copy_fail(c, l->index, err.text);
         return DP_COPY_REFUSED;
     }
-    if (bytes && goes_on(copy, head, bytes))
-        return DP_COPY_GOES_ON;
+    if (bytes && goes_on(copy, x, head, bytes)) {
+        x->part_units = copy->is_whole ? x->part_units : copy->n_units;
+        return copy->is_whole ? DP_COPY_GOES_ON : DP_COPY_FROM_A_PART;
+    }
     dp_copy_drop(c, l->index);
     if (!bytes)
         return DP_COPY_REFUSED;

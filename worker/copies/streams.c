@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/wire.h"
 #include "worker/copies/copies_internal.h"
 
 /* ---- opening ---- */
@@ -21,7 +22,7 @@ static int add_stream(struct dp_copies *c, bool is_out, uint32_t owner, uint32_t
                                            .step = c->n_steps};
     x->st.pace.max_bytes_ns = c->args.config->handover.max_rate / 1e3; /* MB in a second */
     x->st.layer = calloc(n, sizeof *x->st.layer);
-    x->answer = calloc(n, sizeof *x->answer);
+    x->answer = calloc(DP_COPY_ANSWER_BYTES(n), sizeof *x->answer);
     x->squares = calloc(n, sizeof *x->squares);
     if (!x->st.layer || !x->answer || !x->squares)
         return dp_err_set(err, DP_ENOMEM, "no memory to copy %u layers", n);
@@ -61,7 +62,7 @@ static int send_heads(struct dp_copies *c, struct dp_copy_stream *x, struct dp_e
             return -1;
     }
     x->answer_x = dp_transport_recv(c->args.transport, x->st.peer, dp_shadow_tag(&x->s, c->n_steps, DP_SHADOW_ANSWER, 0), x->answer,
-                                    x->st.n_layers * sizeof *x->answer, err);
+                                    DP_COPY_ANSWER_BYTES(x->st.n_layers), err);
     return x->answer_x ? 0 : -1;
 }
 
@@ -103,6 +104,8 @@ static int send_small(struct dp_copy_stream *x, uint64_t step, enum dp_shadow_ki
 /* Holder: all heads are here, or will be soon. */
 static int answer(struct dp_copies *c, struct dp_copy_stream *x, struct dp_err *err)
 {
+    struct dp_writer w;
+
     for (uint32_t i = 0; i < x->st.n_layers; i++) {
         struct dp_shadow_layer *l = &x->st.layer[i];
         bool is_bad = false;
@@ -116,7 +119,30 @@ static int answer(struct dp_copies *c, struct dp_copy_stream *x, struct dp_err *
         if (x->answer[i] == DP_COPY_REFUSED)
             dp_copy_drop(c, l->index);
     }
-    return send_small(x, x->s.args.step, DP_SHADOW_ANSWER, x->answer, x->st.n_layers * sizeof *x->answer, err);
+    dp_writer_init(&w, x->answer + x->st.n_layers, 4);
+    dp_wr_u32(&w, x->part_units);
+    return send_small(x, x->s.args.step, DP_SHADOW_ANSWER, x->answer, DP_COPY_ANSWER_BYTES(x->st.n_layers), err);
+}
+
+/* Owner: is that what a holder may say of these layers? */
+static int check_answer(struct dp_copies *c, struct dp_copy_stream *x, struct dp_err *err)
+{
+    uint32_t n_parts = 0, units = 0;
+    struct dp_reader r;
+
+    dp_reader_init(&r, x->answer + x->st.n_layers, 4);
+    x->part_units = dp_rd_u32(&r);
+    for (uint32_t i = 0; i < x->st.n_layers; i++) {
+        if (x->answer[i] > DP_COPY_GOES_ON || (x->answer[i] != DP_COPY_REFUSED && !x->st.layer[i].layer))
+            return dp_err_set(err, DP_EPROTO, "worker %u gave no answer for the copy of layer %u", c->holder, x->st.layer[i].index);
+        if (x->answer[i] != DP_COPY_FROM_A_PART)
+            continue;
+        n_parts++;
+        units = dp_shadow_count_units(x->st.layer[i].layer);
+    }
+    if (n_parts > 1 || (n_parts == 1) != (x->part_units > 0) || x->part_units > units)
+        return dp_err_set(err, DP_EPROTO, "worker %u says that it has %u of %u units of a copy", c->holder, x->part_units, units);
+    return 0;
 }
 
 /* Owner. */
@@ -125,15 +151,10 @@ static int await_answer(struct dp_copies *c, struct dp_copy_stream *x, struct dp
     for (uint32_t i = 0; i < x->st.n_layers; i++)
         if (dp_shadow_wait(&x->s, &x->st.layer[i].head_x, NULL, err) < 0)
             return -1;
-    if (dp_shadow_wait(&x->s, &x->answer_x, NULL, err) < 0)
-        return -1;
-    for (uint32_t i = 0; i < x->st.n_layers; i++)
-        if (x->answer[i] > DP_COPY_GOES_ON || (x->answer[i] != DP_COPY_REFUSED && !x->st.layer[i].layer))
-            return dp_err_set(err, DP_EPROTO, "worker %u gave no answer for the copy of layer %u", c->holder, x->st.layer[i].index);
-    return 0;
+    return dp_shadow_wait(&x->s, &x->answer_x, NULL, err) < 0 ? -1 : check_answer(c, x, err);
 }
 
-/* Both ends: layers that go on, then those whose state is to be sent. What was refused is forgotten. */
+/* Both ends: layers that go on, then one of which a part is there, then those whose state is to be sent. What was refused is forgotten. */
 static int arrange(struct dp_copies *c, struct dp_copy_stream *x, struct dp_err *err)
 {
     struct dp_shadow_layer *all = calloc(x->st.n_layers, sizeof *all);
@@ -154,7 +175,7 @@ static int arrange(struct dp_copies *c, struct dp_copy_stream *x, struct dp_err 
         all[i].layer = c->held[all[i].index].layer;
     for (uint32_t i = 0; i < x->n_whole; i++)
         x->whole_units += dp_shadow_count_units(all[i].layer);
-    x->st.n_copied = x->whole_units;
+    x->st.n_copied = x->whole_units + x->part_units;
     x->st.is_open = true;
     x->is_opening = false;
     return dp_shadow_units(&x->st, err);
@@ -279,6 +300,27 @@ int dp_copies_send_states(struct dp_copies *c, struct dp_err *err)
 }
 
 /* ---- the end of it ---- */
+
+/* Of a stream in which no step was made the answers are not known yet: what was noted before is so still. */
+static void note_parts(struct dp_copies *c, const struct dp_copy_stream *x)
+{
+    uint32_t before = x->whole_units;
+
+    for (uint32_t i = x->n_whole; i < x->st.n_layers; i++) {
+        struct dp_copy *copy = &c->held[x->st.layer[i].index];
+        uint32_t n = copy->layer ? dp_shadow_count_units(copy->layer) : 0, come = x->st.n_copied > before ? x->st.n_copied - before : 0;
+
+        copy->n_units = come < n ? come : n;
+        before += n;
+    }
+}
+
+void dp_copy_streams_note_parts(struct dp_copies *c)
+{
+    for (uint32_t i = 0; i < c->n_streams; i++)
+        if (!c->stream[i].st.is_out && !c->stream[i].is_opening)
+            note_parts(c, &c->stream[i]);
+}
 
 static void give_up(struct dp_copies *c, struct dp_transport_request **x)
 {

@@ -29,11 +29,11 @@ static void find_place(const struct dp_trainer *t, struct dp_copy_place *place)
     dp_copies_place(&t->layout, node, place);
 }
 
-static int open_streams(struct dp_trainer *t, struct dp_err *err)
+static int open_streams(struct dp_trainer *t, bool are_changed, struct dp_err *err)
 {
     const struct dp_copies_args args = {.transport = t->args->transport, .rank = t->rank, .config = t->config, .backend = t->be,
                                         .tune = &t->start.tune};
-    struct dp_copies_opening at = {.layout = &t->layout, .stage = t->stage, .step = t->step};
+    struct dp_copies_opening at = {.layout = &t->layout, .stage = t->stage, .step = t->step, .are_changed = are_changed};
     struct dp_copy_place place;
 
     if (!t->copies)
@@ -50,13 +50,13 @@ static int open_streams(struct dp_trainer *t, struct dp_err *err)
     return dp_copies_open(t->copies, &at, err);
 }
 
-int dp_trainer_copies_open(struct dp_trainer *t, struct dp_err *err)
+int dp_trainer_copies_open(struct dp_trainer *t, bool are_changed, struct dp_err *err)
 {
     uint64_t wanted = dp_trainer_leads(t) && are_wanted(t);
 
     if (!t->args->transport)
         return 0;
-    if (dp_collectives_allreduce(&t->collectives, &wanted, 1, err) < 0 || (wanted && open_streams(t, err) < 0))
+    if (dp_collectives_allreduce(&t->collectives, &wanted, 1, err) < 0 || (wanted && open_streams(t, are_changed, err) < 0))
         return dp_err_prefix(err, "copies of layers");
     if (!wanted)
         dp_trainer_copies_end(t);
@@ -104,7 +104,7 @@ int dp_trainer_copies_boundary(struct dp_trainer *t, const struct dp_step_order 
     if (t->is_leaving || t->is_joining || o->flags & DP_ORDER_STOP)
         return 0;
     if (changes_layers(o))
-        return dp_trainer_copies_open(t, err);
+        return dp_trainer_copies_open(t, o->flags & DP_ORDER_SCHEME, err);
     return t->copies ? dp_copies_send_states(t->copies, err) : 0;
 }
 

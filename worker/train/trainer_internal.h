@@ -134,8 +134,9 @@ int dp_trainer_shadow_boundary(struct dp_trainer *t, const struct dp_step_order 
 void dp_trainer_shadow_end(struct dp_trainer *t, bool is_in_step);
 
 /* Copies of layers on other workers (copying.c). Collective: begin, or go on with what layout, stage and step are now; or end, where the
- * leader wants none any more. At a boundary behind all that changes layers, after dp_trainer_copies_settle() or a regroup. */
-int dp_trainer_copies_open(struct dp_trainer *t, struct dp_err *err);
+ * leader wants none any more. At a boundary behind all that changes layers, after dp_trainer_copies_settle() or a regroup. are_changed: by
+ * a scheme (struct dp_copies_opening). */
+int dp_trainer_copies_open(struct dp_trainer *t, bool are_changed, struct dp_err *err);
 /* After the backwards, when gradients and their squares are there; *requests |= what this worker asks for. */
 int dp_trainer_copies_part(struct dp_trainer *t, uint32_t *requests, struct dp_err *err);
 /* With the optimizer's step. */

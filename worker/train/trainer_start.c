@@ -343,7 +343,7 @@ int dp_trainer_begin(struct dp_trainer *t, enum dp_run_outcome *how, struct dp_e
         return -1;
     *how = DP_RUN_FAILED;
     if (share_troubles(t, err) < 0 || dp_trainer_begin_schemes(t, err) < 0 || begin_trace(t, err) < 0 ||
-        dp_trainer_copies_open(t, err) < 0)
+        dp_trainer_copies_open(t, true, err) < 0)
         return -1;
     if (dp_start_resumes(&t->start))
         dp_trainer_event(t, DP_EV_RESUMED, "resumed", NAN, t->start.path);

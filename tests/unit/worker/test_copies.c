@@ -26,6 +26,8 @@ static struct {
     double prune[64];  /* after so many steps; 0: no event */
     bool freezes;      /* at events of the configuration */
     uint32_t hands_over_at; /* 0: never */
+    bool is_joined;    /* what is handed over: layers of one worker to another one of the same holder */
+    uint32_t opens_every; /* so many boundaries, though nothing has changed; 0: never */
     uint32_t dies_at;  /* 0: never */
     enum { BEFORE_GRADIENTS, BEFORE_SUM, BEFORE_STEP } dies;
     bool spoils;       /* worker 2's first whole copies, in an event */
@@ -33,8 +35,9 @@ static struct {
 
 static volatile int *lost; /* shared by all: the victim says so, as REGROUP does */
 
-static const uint32_t old_cut[] = {0, 3, 4, 6}, new_cut[] = {0, 2, 5, 6}, lost_cut[] = {0, 3, 3, 6};
+static const uint32_t old_cut[] = {0, 3, 4, 6}, new_cut[] = {0, 2, 5, 6}, lost_cut[] = {0, 3, 3, 6}, joined_cut[] = {0, 1, 4, 6};
 static const uint32_t node[] = {1, 2, 3}; /* worker r's layers are copied by r + 1 */
+static const uint32_t shared_node[] = {1, 1, 2}; /* workers 0 and 1 are copied by 2, and 2 by 0 */
 
 struct world {
     struct dp_transport *transport;
@@ -136,14 +139,14 @@ static double scale_at(uint64_t step)
     return 1.0 / (1.0 + (double)(step % 7));
 }
 
-static void open_streams(struct world *w)
+static void open_streams(struct world *w, bool are_changed)
 {
-    struct dp_copies_opening at = {.layout = &w->layout, .stage = w->stage, .step = w->step,
+    struct dp_copies_opening at = {.layout = &w->layout, .stage = w->stage, .step = w->step, .are_changed = are_changed,
                                    .room_bytes = w->rank == 2 ? sc.room : UINT64_MAX};
     struct dp_copy_place place;
     struct dp_err err = {0};
 
-    dp_copies_place(&w->layout, node, &place);
+    dp_copies_place(&w->layout, sc.is_joined ? shared_node : node, &place);
     at.place = &place;
     CHECK(w, dp_copies_open(w->copies, &at, &err) == 0);
 }
@@ -243,16 +246,16 @@ static void take_stage(struct world *w, const uint32_t *cut, struct dp_layer **g
 /* At the end of the boundary behind step k. returns false: a worker is lost. */
 static bool boundary(struct world *w, uint32_t k)
 {
-    bool is_open = apply_schemes(w, k), hands_over = k && k == sc.hands_over_at;
+    bool are_changed = apply_schemes(w, k), hands_over = k && k == sc.hands_over_at, opens = sc.opens_every && k % sc.opens_every == 0;
     struct dp_err err = {0};
 
-    if (hands_over) {
+    if (hands_over || opens)
         CHECK(w, dp_copies_settle(w->copies, &err) == 0);
-        take_stage(w, new_cut, NULL, 0);
-    }
-    if (!is_open && !hands_over && sc.room == UINT64_MAX)
+    if (hands_over)
+        take_stage(w, sc.is_joined ? joined_cut : new_cut, NULL, 0);
+    if (!are_changed && !hands_over && !opens && sc.room == UINT64_MAX)
         return dp_copies_send_states(w->copies, &err) == 0;
-    open_streams(w);
+    open_streams(w, are_changed);
     return true;
 }
 
@@ -324,7 +327,7 @@ static void regroup(struct world *w, const double *squares)
         CHECK(w, !dp_copies_take(w->copies, 3, NULL));
     }
     take_stage(w, lost_cut, got, 1);
-    open_streams(w);
+    open_streams(w, false);
 }
 
 static void end(struct world *w)
@@ -335,7 +338,7 @@ static void end(struct world *w)
 
     if (sc.room == UINT64_MAX) {
         CHECK(w, info.n_own == dp_stage_n_layers(w->stage) && info.n_own_whole == info.n_own);
-        CHECK(w, info.n_held > 0 && info.n_held_whole == info.n_held && info.held_bytes > 0 && info.coming_bytes == 0);
+        CHECK(w, (info.n_held > 0 || sc.is_joined) && info.n_held_whole == info.n_held && info.held_bytes > 0 && info.coming_bytes == 0);
         CHECK(w, !dp_copies_want_opening(w->copies) && (info.step_bytes > 0 || sc.freezes)); /* frozen layers have no gradients */
         if (!sc.spoils)
             CHECK(w, !dp_copies_take_trouble(w->copies, &layer));
@@ -368,7 +371,7 @@ static int body(struct dp_transport *t, uint32_t rank)
                                                          .tune = &sc.tune}, &err);
     if (!w.copies)
         return 10;
-    open_streams(&w);
+    open_streams(&w, false);
     while (w.step < FIRST + sc.n_steps && !w.rc) {
         uint32_t k = (uint32_t)(w.step - FIRST);
 
@@ -461,14 +464,38 @@ static void frozen_on_the_way(void **state)
     }
 }
 
-/* Whose holder stays the same go on. */
+/* What is not whole yet goes on: would it begin anew each time, it would never be whole. */
+static void opened_again_and_again(void **state)
+{
+    (void)state;
+    begin();
+    sc.config.handover.max_rate = 1e-5;
+    sc.opens_every = 3;
+    sc.n_steps = 60;
+    go();
+}
+
+/* Whose holder stays the same go on, whole or not. */
 static void handed_over(void **state)
 {
     (void)state;
-    for (uint32_t at = 1; at < 30; at += 9) {
+    for (uint32_t at = 1; at < 30; at += 3) {
         begin();
         sc.config.handover.max_rate = 1e-5;
         sc.hands_over_at = at;
+        go();
+    }
+}
+
+/* Of two copies that are not whole, in what is one stream now, one goes on. */
+static void joined_with_others(void **state)
+{
+    (void)state;
+    for (uint32_t at = 1; at < 12; at++) {
+        begin();
+        sc.config.handover.max_rate = 1e-5;
+        sc.hands_over_at = at;
+        sc.is_joined = true;
         go();
     }
 }
@@ -513,8 +540,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dense_layers), cmocka_unit_test(large_layers), cmocka_unit_test(pruned_on_the_way),
-        cmocka_unit_test(frozen_on_the_way), cmocka_unit_test(handed_over), cmocka_unit_test(spoilt), cmocka_unit_test(no_room),
-        cmocka_unit_test(a_worker_is_lost),
+        cmocka_unit_test(frozen_on_the_way), cmocka_unit_test(opened_again_and_again), cmocka_unit_test(handed_over),
+        cmocka_unit_test(joined_with_others), cmocka_unit_test(spoilt), cmocka_unit_test(no_room), cmocka_unit_test(a_worker_is_lost),
     };
 
     lost = mmap(NULL, sizeof *lost, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
