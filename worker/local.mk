@@ -266,7 +266,8 @@ EXTRA_tests_unit_worker_test_device_link_DEPENDENCIES = kernels/cuda/emu/libdynp
 endif
 handover_tests = tests/unit/worker/test_metrics tests/unit/worker/test_handover \
 	tests/unit/worker/test_handover_faults tests/unit/worker/test_handover_calls tests/unit/worker/test_device_calls tests/unit/worker/test_regroup tests/unit/worker/test_rescue tests/unit/worker/test_rescue_plan \
-	tests/unit/worker/test_start tests/unit/worker/test_endurance tests/unit/worker/test_killed_calls tests/unit/worker/test_hindered
+	tests/unit/worker/test_start tests/unit/worker/test_endurance tests/unit/worker/test_killed_calls tests/unit/worker/test_hindered \
+	tests/unit/worker/test_copied_moves
 check_PROGRAMS += $(handover_tests)
 TESTS += $(handover_tests)
 tests_unit_worker_test_metrics_SOURCES = tests/unit/worker/test_metrics.c tests/unit/unit.h
@@ -295,6 +296,8 @@ tests_unit_worker_test_endurance_SOURCES = tests/unit/worker/test_endurance.c $(
 tests_unit_worker_test_endurance_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_killed_calls_SOURCES = tests/unit/worker/test_killed_calls.c $(run_world)
 tests_unit_worker_test_killed_calls_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
+tests_unit_worker_test_copied_moves_SOURCES = tests/unit/worker/test_copied_moves.c $(run_world)
+tests_unit_worker_test_copied_moves_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_hindered_SOURCES = tests/unit/worker/test_hindered.c tests/unit/worker/failing_device.c \
 	tests/unit/worker/failing_device.h $(run_world)
 tests_unit_worker_test_hindered_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)

@@ -74,6 +74,19 @@ const char *dp_copies_take_trouble(struct dp_copies *c, uint32_t *layer);
  * changed, and is dropped at the opening that follows. Borrowed until then, or until the next call or dp_copies_break_off(). NULL: none. */
 uint32_t dp_copies_list(struct dp_copies *c, struct dp_layer ***list);
 
+/* ---- in a hand-over (worker/handover/), behind dp_copies_settle() ---- */
+
+/* Is that layer of this worker followed by that worker, with a copy of which all has been sent? Only its holder knows whether it came to
+ * anything. NULL: no. */
+bool dp_copies_is_followed(const struct dp_copies *c, uint32_t layer, uint32_t by);
+/* The whole copy of that layer here, after so many steps, with its owner's head of now and zero gradients. Borrowed: it stays a copy
+ * until dp_copies_give(). NULL: none of that head is here, or the device failed. c NULL: none. */
+struct dp_layer *dp_copies_lend(struct dp_copies *c, uint32_t layer, uint64_t step, const uint8_t *head, size_t bytes);
+/* What was lent is a layer, and the borrower's. */
+void dp_copies_give(struct dp_copies *c, uint32_t layer);
+/* It is not what its layer is, by their digests: no copy any more; begun anew at the next opening. Borrowed it is no more. */
+void dp_copies_differ(struct dp_copies *c, uint32_t layer);
+
 /* ---- when a worker is lost ---- */
 
 /* A peer is gone, or the run regroups: messages under way are given up, and whatever is no whole copy. Gradients of step

@@ -202,6 +202,30 @@ bool dp_copies_has(const struct dp_copies *c, uint32_t layer)
     return c && layer < DP_MAX_LAYERS && c->held[layer].is_whole;
 }
 
+struct dp_layer *dp_copies_lend(struct dp_copies *c, uint32_t layer, uint64_t step, const uint8_t *head, size_t bytes)
+{
+    struct dp_layer *l;
+
+    if (!c)
+        return NULL;
+    dp_copy_note_crossed_out(c);
+    if (c->n_steps != step || !dp_copies_has(c, layer))
+        return NULL;
+    l = c->held[layer].layer;
+    return dp_layer_take_head(l, head, bytes, NULL) == 0 && dp_layer_clear_gradients(l, NULL) == 0 ? l : NULL;
+}
+
+void dp_copies_give(struct dp_copies *c, uint32_t layer)
+{
+    c->held[layer].layer = NULL;
+    dp_copy_drop(c, layer);
+}
+
+void dp_copies_differ(struct dp_copies *c, uint32_t layer)
+{
+    dp_copy_fail(c, layer, "it is not what the layer is, and begins anew");
+}
+
 struct dp_layer *dp_copies_take(struct dp_copies *c, uint32_t layer, struct dp_err *err)
 {
     struct dp_layer *l;

@@ -299,6 +299,18 @@ int dp_copies_send_states(struct dp_copies *c, struct dp_err *err)
     return rc;
 }
 
+bool dp_copies_is_followed(const struct dp_copies *c, uint32_t layer, uint32_t by)
+{
+    for (uint32_t i = 0; c && i < c->n_streams; i++) {
+        const struct dp_copy_stream *x = &c->stream[i];
+
+        for (uint32_t k = 0; x->st.is_out && x->st.peer == by && k < x->n_whole; k++)
+            if (x->st.layer[k].index == layer)
+                return true;
+    }
+    return false;
+}
+
 /* ---- the end of it ---- */
 
 /* Of a stream in which no step was made the answers are not known yet: what was noted before is so still. */

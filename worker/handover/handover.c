@@ -135,13 +135,16 @@ static int vote_yes(struct dp_attempt *p, struct dp_err *err)
 /* ---- commit ---- */
 
 /* The layer that came, which may have no plans yet; NULL: none has. */
-static struct dp_layer *take_shadow(struct dp_transfer *s, uint32_t layer)
+static struct dp_layer *take_shadow(struct dp_transfer *s, uint32_t layer, struct dp_handover_outcome *out)
 {
     for (uint32_t i = 0; i < s->n_layers; i++) {
         struct dp_layer *shadow = s->layer[i].shadow;
 
         if (shadow && s->layer[i].move.layer == layer) {
             s->layer[i].shadow = NULL;
+            if (s->layer[i].is_copy)
+                dp_copies_give(s->args->copies, layer);
+            out->n_were_copies += s->layer[i].is_copy;
             return shadow;
         }
     }
@@ -170,7 +173,7 @@ static int complete(struct dp_layer *const *layer, uint32_t n, struct dp_err *er
 }
 
 /* Kept layers and shadows become the stage of the new layout, the others retire. */
-static int renew_stage(struct dp_handover *h, struct dp_attempt *p, struct dp_err *err)
+static int renew_stage(struct dp_handover *h, struct dp_attempt *p, struct dp_handover_outcome *out, struct dp_err *err)
 {
     const struct dp_handover_args *a = p->args;
     const struct dp_layout *next = &p->member->next;
@@ -194,7 +197,7 @@ static int renew_stage(struct dp_handover *h, struct dp_attempt *p, struct dp_er
     }
     for (uint32_t i = 0; i < n; i++)
         if (!fresh[i])
-            fresh[i] = take_shadow(p->transfer, first + i);
+            fresh[i] = take_shadow(p->transfer, first + i, out);
     if (complete(fresh, n, err) == 0)
         stage = dp_stage_create(a->config, a->backend, fresh, n, dp_stage_in_flight(a->config, next, a->rank), err);
     if (!stage)
@@ -220,7 +223,7 @@ out:
 
 static int commit(struct dp_handover *h, struct dp_attempt *p, struct dp_handover_outcome *out, struct dp_err *err)
 {
-    if (!keeps_stage(p) && renew_stage(h, p, err) < 0)
+    if (!keeps_stage(p) && renew_stage(h, p, out, err) < 0)
         return -1;
     dp_member_commit(p->member);
     out->is_committed = true;
@@ -245,6 +248,9 @@ static void init_attempt(struct dp_attempt *p, struct dp_handover *h, const stru
 
 static void log_outcome(const struct dp_attempt *p, const struct dp_handover_outcome *out)
 {
+    if (out->n_were_copies)
+        dp_info("hand-over %llu: worker %u had copies of %u layers that came, and did not get them again", (unsigned long long)p->migration,
+                p->args->rank, out->n_were_copies);
     if (p->args->rank != p->voting.leader)
         return;
     if (out->is_committed)

@@ -21,6 +21,7 @@
 
 #include "common/run/layout.h"
 #include "lib/member.h"
+#include "worker/copies/copies.h"
 #include "worker/model/stage.h"
 #include "worker/net/transport.h"
 #include "worker/shadow/shadowing.h"
@@ -47,6 +48,7 @@ struct dp_handover_args {
     void *arg;
     struct dp_layer *const *held; /* of a transfer in a regroup: what this worker has, by index in the model; else NULL */
     struct dp_shadowing *shadowing; /* layers that it has are not sent again; the same on all workers. NULL: none was copied before */
+    struct dp_copies *copies; /* nor layers that their destination has whole copies of, if digests agree; settled. NULL: no copies here */
 };
 
 /* How long a worker waits. */
@@ -63,6 +65,7 @@ struct dp_handover_outcome {
     uint64_t pause_ns;           /* from the call until the return */
     uint64_t transfer_ns;        /* part in which layers were sent or received */
     uint64_t sent_bytes, received_bytes; /* of layers, those that were copied before included */
+    uint32_t n_were_copies;      /* layers that came here, and of which a copy was here already */
     char text[256];              /* reason of an abort */
 };
 

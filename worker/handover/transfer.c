@@ -259,7 +259,8 @@ void dp_transfer_destroy(struct dp_transfer *s, struct dp_chunk **stuck)
         destroy_stream(s, &s->stream[i], stuck);
     for (uint32_t i = 0; i < s->n_layers; i++) {
         dp_way_free(s->layer[i].way);
-        if (!dp_transport_is_unsafe(s->args->transport)) /* else UCX may still write into it, and the process is to end */
+        /* If it is unsafe, UCX may still write into it, and the process is to end. */
+        if (!s->layer[i].is_copy && !dp_transport_is_unsafe(s->args->transport))
             dp_layer_destroy(s->layer[i].shadow);
     }
     free(s->stream);

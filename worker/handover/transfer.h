@@ -15,6 +15,11 @@
  *
  * The workers of a run are of one release: manifests have no version.
  *
+ * A layer that its destination follows with a whole copy (worker/copies/) is not sent: the manifest has the digest of what the copy has,
+ * and where the copy has the same one, ACCEPT says so. What no copy has, the tied head's copy of the embedding, is sent, and the least
+ * array, because each layer has one message. Until a commit the copy stays a copy: what arrives goes through a buffer, so nothing that
+ * is damaged on its way comes into it.
+ *
  * At most DP_TRANSFER_WINDOW chunks are in flight per stream. All streams of a worker advance together in dp_transfer_step(),
  * none waits for another, so shifts over many workers can neither deadlock nor queue up behind each other. An abort that both
  * ends know of ends a stream in order: the source says how many chunks it sent, the destination takes them. A destination that
@@ -38,6 +43,7 @@ struct dp_transfer_layer {
     uint8_t digest[DP_DIGEST_BYTES];  /* where is_done: see above */
     struct dp_layer *shadow;          /* destination: the layer that comes, or has come; owned by the transfer. Where it has come, and
                                        * before it is used: dp_layer_complete() */
+    bool is_copy;                     /* destination: the shadow is lent by args->copies: whoever takes it says dp_copies_give() */
     struct dp_way *way;               /* while it is open */
 };
 
@@ -48,7 +54,7 @@ struct dp_transfer {
     struct dp_transfer_layer *layer;
     uint32_t n_streams;
     struct dp_stream *stream;
-    uint64_t mem_bytes; /* the stage and what was accepted */
+    uint64_t mem_bytes; /* the stage and what was accepted, without copies: they have their memory */
     uint64_t sent_bytes, received_bytes; /* of arrays */
     uint64_t moved_ns; /* when something moved last */
     bool is_busy;      /* something moved in the last step: there may be more to do at once */

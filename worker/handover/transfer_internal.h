@@ -6,13 +6,20 @@
 #include "worker/handover/transfer.h"
 #include "worker/model/layer_parts.h"
 
-/* magic u32, migration u64, layer u32, bytes u64, state u64, copied u32: it is there already, length u32 of the head, head, zeroes */
-#define MANIFEST_BYTES 1024u
-#define ACCEPT_BYTES 192u  /* magic u32, migration u64, layer u32, yes u8, text of a no, zeroes */
+/* magic u32, migration u64, layer u32, bytes u64, state u64, u32: enum presence, digest of a copy or zeroes, length u32 of the head,
+ * head, zeroes */
+#define MANIFEST_BYTES 1088u
+#define ACCEPT_BYTES 192u  /* magic u32, migration u64, layer u32, u8: enum accept_answer, text of a no, zeroes */
 #define ACCEPT_TEXT 172u   /* bytes of the text, at most */
 #define END_BYTES 20u     /* magic u32, migration u64, chunks u64 */
 #define TRANSFER_MAGIC 0x44505348u /* "DPSH" */
-_Static_assert(4 + 8 + 4 + 8 + 8 + 4 + 4 + DP_LAYER_HEAD_MAX <= MANIFEST_BYTES, "any head fits");
+#define MANIFEST_BEFORE_HEAD (4 + 8 + 4 + 8 + 8 + 4 + DP_DIGEST_BYTES + 4)
+_Static_assert(MANIFEST_BEFORE_HEAD + DP_LAYER_HEAD_MAX <= MANIFEST_BYTES, "any head fits");
+
+/* What its destination has of a layer, as its source knows: nothing; all, from before (worker/shadow/); a copy, perhaps. */
+enum presence { PRESENT_NOT, PRESENT_SHADOW, PRESENT_COPY };
+/* What the destination says: no; send it; the copy here is that layer. */
+enum accept_answer { ACCEPT_NO, ACCEPT_SEND, ACCEPT_COPY };
 
 /* What goes in one message: of one part, or several small parts that follow each other. Zeroes: before the first. */
 struct dp_piece {
@@ -25,6 +32,8 @@ struct dp_way {
     struct dp_layer *layer; /* borrowed: the stage's, or the shadow */
     bool is_accepted;
     bool is_shadowed; /* it was copied while training went on: only what is not replayed is sent, and the least part */
+    bool is_copy;     /* so it was, and the shadow is a copy, which may stay one: messages go through buffers */
+    bool is_checked;  /* crc is right for what is replayed */
     uint32_t least; /* of its parts: each layer has one message at least */
     uint8_t head[DP_LAYER_HEAD_MAX];
     size_t head_bytes;
@@ -49,6 +58,8 @@ int dp_way_gather(const struct dp_way *w, const struct dp_piece *p, uint8_t *out
 int dp_way_scatter(const struct dp_way *w, const struct dp_piece *p, const uint8_t *in, struct dp_err *err);
 /* Note the checks of a piece that has its place in memory; crc: the message's. */
 void dp_way_note(struct dp_way *w, const struct dp_piece *p, uint32_t crc);
+/* The digest of what a copy has of it: the head, and all that is replayed. */
+int dp_way_copy_digest(struct dp_way *w, uint8_t out[DP_DIGEST_BYTES], struct dp_err *err);
 /* The layer's digest, once all pieces are where they belong; a device is asked for its checks. */
 int dp_way_digest(struct dp_way *w, uint8_t out[DP_DIGEST_BYTES], struct dp_err *err);
 

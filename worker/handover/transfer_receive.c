@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/log.h"
 #include "worker/handover/transfer_internal.h"
 
 #define MOST_BYTES ((uint64_t)1 << 40) /* of a layer: what is larger is a lie, and sums of it stay numbers */
@@ -29,7 +30,8 @@ static int open_next(struct dp_transfer *s, struct dp_stream *st, struct dp_err 
 /* What a manifest says. */
 struct manifest {
     uint64_t bytes, state_bytes;
-    bool is_shadowed;
+    uint32_t presence;
+    uint8_t digest[DP_DIGEST_BYTES];
     uint32_t head_bytes;
     const uint8_t *head;
 };
@@ -46,9 +48,10 @@ static int read_manifest(const struct dp_transfer *s, const struct dp_stream *st
     fits &= dp_rd_u32(&r) == layer;
     m->bytes = dp_rd_u64(&r);
     m->state_bytes = dp_rd_u64(&r);
-    m->is_shadowed = dp_rd_u32(&r) == 1;
+    m->presence = dp_rd_u32(&r);
+    dp_rd_bytes(&r, m->digest, sizeof m->digest);
     m->head_bytes = dp_rd_u32(&r);
-    m->head = st->ctl_in + (4 + 8 + 4 + 8 + 8 + 4 + 4);
+    m->head = st->ctl_in + MANIFEST_BEFORE_HEAD;
     if (!fits)
         return dp_err_set(err, DP_EPROTO, "worker %u sent a manifest that is not layer %u's", st->peer, layer);
     if (m->bytes == 0 || m->bytes > MOST_BYTES || m->state_bytes < m->bytes || m->state_bytes > MOST_BYTES ||
@@ -58,25 +61,64 @@ static int read_manifest(const struct dp_transfer *s, const struct dp_stream *st
     return 0;
 }
 
+static struct dp_way *way_of(const struct manifest *m)
+{
+    struct dp_way *w = calloc(1, sizeof *w);
+
+    if (!w)
+        return NULL;
+    memcpy(w->head, m->head, m->head_bytes);
+    w->head_bytes = m->head_bytes;
+    w->is_shadowed = m->presence == PRESENT_SHADOW;
+    return w;
+}
+
+/* The copy of that layer that is here, if it is the layer. Its source only knows that it was sent: none here is no error. */
+static bool take_copy(struct dp_transfer *s, struct dp_transfer_layer *c, const struct manifest *m)
+{
+    struct dp_copies *copies = s->args->copies;
+    struct dp_layer *copy = dp_copies_lend(copies, c->move.layer, s->args->step, m->head, m->head_bytes);
+    struct dp_way *w = copy ? way_of(m) : NULL;
+    uint8_t digest[DP_DIGEST_BYTES];
+
+    if (!w)
+        return false;
+    w->layer = copy;
+    if (dp_way_fill(w, NULL) < 0 || w->bytes != m->bytes || dp_way_copy_digest(w, digest, NULL) < 0) {
+        dp_way_free(w);
+        return false;
+    }
+    if (memcmp(digest, m->digest, sizeof digest) != 0) {
+        dp_warn("worker %u: the copy of layer %u that is here is not what the layer is: it is sent", s->args->rank, c->move.layer);
+        dp_copies_differ(copies, c->move.layer);
+        dp_way_free(w);
+        return false;
+    }
+    w->is_copy = w->is_shadowed = true;
+    c->way = w;
+    c->shadow = copy;
+    c->is_copy = true;
+    return true;
+}
+
 /* Is there memory for the layer? Then make it, with everything but content. */
 static int make_room(struct dp_transfer *s, struct dp_transfer_layer *c, const struct manifest *m, struct dp_err *err)
 {
     const struct dp_handover_args *a = s->args;
     struct dp_way *w;
 
+    if (m->presence == PRESENT_COPY && take_copy(s, c, m))
+        return 0;
     if (a->mem_limit_bytes && s->mem_bytes + m->state_bytes > a->mem_limit_bytes)
         return dp_err_set(err, DP_ENOMEM, "layer %u: %llu bytes held, %llu more needed, the limit is %llu", c->move.layer,
                           (unsigned long long)s->mem_bytes, (unsigned long long)m->state_bytes,
                           (unsigned long long)a->mem_limit_bytes);
-    w = c->way = calloc(1, sizeof *w);
+    w = c->way = way_of(m);
     if (!w)
         return dp_err_set(err, DP_ENOMEM, "no memory to receive layer %u", c->move.layer);
-    memcpy(w->head, m->head, m->head_bytes);
-    w->head_bytes = m->head_bytes;
-    w->is_shadowed = m->is_shadowed;
-    if (m->is_shadowed && !dp_shadowing_has(a->shadowing, c->move.layer))
+    if (w->is_shadowed && !dp_shadowing_has(a->shadowing, c->move.layer))
         return dp_err_set(err, DP_EPROTO, "layer %u was not copied before", c->move.layer);
-    w->layer = c->shadow = m->is_shadowed ? dp_shadowing_take(a->shadowing, c->move.layer, w->head, w->head_bytes, err)
+    w->layer = c->shadow = w->is_shadowed ? dp_shadowing_take(a->shadowing, c->move.layer, w->head, w->head_bytes, err)
                                           : dp_layer_from_head(a->config, a->backend, a->tune, w->head, w->head_bytes, m->state_bytes, err);
     if (!w->layer || dp_way_fill(w, err) < 0)
         return -1;
@@ -89,8 +131,8 @@ static int make_room(struct dp_transfer *s, struct dp_transfer_layer *c, const s
     return 0;
 }
 
-/* Answer a manifest: yes, or why not. A no is sent, too, so that the source need not wait, and can say what the matter is if it
- * is the first to tell. */
+/* Answer a manifest: yes, and whether it is here already, or why not. A no is sent, too, so that the source need not wait, and can say
+ * what the matter is if it is the first to tell. */
 static int answer(struct dp_transfer *s, struct dp_stream *st, const char *why_not, struct dp_err *err)
 {
     uint8_t message[ACCEPT_BYTES] = {0};
@@ -101,7 +143,7 @@ static int answer(struct dp_transfer *s, struct dp_stream *st, const char *why_n
     dp_wr_u32(&w, TRANSFER_MAGIC);
     dp_wr_u64(&w, s->migration);
     dp_wr_u32(&w, s->layer[st->opened].move.layer);
-    dp_wr_u8(&w, !why_not);
+    dp_wr_u8(&w, why_not ? ACCEPT_NO : s->layer[st->opened].is_copy ? ACCEPT_COPY : ACCEPT_SEND);
     snprintf(text, sizeof text, "%s", why_not ? why_not : "");
     dp_wr_str(&w, text);
     return dp_stream_control(s, st, MSG_ACCEPT, st->n_begun, message, sizeof message, err);

@@ -22,18 +22,22 @@ static int open_way(struct dp_transfer *s, struct dp_transfer_layer *c, struct d
     return dp_way_fill(w, err);
 }
 
-static int send_manifest(struct dp_transfer *s, struct dp_stream *st, const struct dp_way *w, struct dp_err *err)
+static int send_manifest(struct dp_transfer *s, struct dp_stream *st, struct dp_way *w, struct dp_err *err)
 {
-    uint8_t message[MANIFEST_BYTES] = {0};
+    bool is_followed = !w->is_shadowed && dp_copies_is_followed(s->args->copies, w->layer->index, st->peer);
+    uint8_t message[MANIFEST_BYTES] = {0}, digest[DP_DIGEST_BYTES] = {0};
     struct dp_writer out;
 
+    if (is_followed && dp_way_copy_digest(w, digest, err) < 0)
+        return -1;
     dp_writer_init(&out, message, sizeof message);
     dp_wr_u32(&out, TRANSFER_MAGIC);
     dp_wr_u64(&out, s->migration);
     dp_wr_u32(&out, w->layer->index);
     dp_wr_u64(&out, w->bytes);
     dp_wr_u64(&out, dp_layer_state_bytes(w->layer));
-    dp_wr_u32(&out, w->is_shadowed);
+    dp_wr_u32(&out, w->is_shadowed ? PRESENT_SHADOW : is_followed ? PRESENT_COPY : PRESENT_NOT);
+    dp_wr_bytes(&out, digest, sizeof digest);
     dp_wr_u32(&out, (uint32_t)w->head_bytes);
     dp_wr_bytes(&out, w->head, w->head_bytes);
     return dp_stream_control(s, st, MSG_MANIFEST, st->n_begun, message, sizeof message, err);
@@ -64,8 +68,10 @@ static int open_next(struct dp_transfer *s, struct dp_stream *st, struct dp_err 
 
 static int take_accept(struct dp_transfer *s, struct dp_stream *st, struct dp_err *err)
 {
+    struct dp_way *w = s->layer[st->opened].way;
     uint32_t layer = s->layer[st->opened].move.layer;
     int rc = dp_stream_reap(s, st->peer, &st->ctl_in_x, err);
+    uint8_t answer;
     char text[ACCEPT_TEXT + 1];
     struct dp_reader r;
     bool fits;
@@ -78,11 +84,14 @@ static int take_accept(struct dp_transfer *s, struct dp_stream *st, struct dp_er
     fits &= dp_rd_u32(&r) == layer;
     if (!fits)
         return dp_err_set(err, DP_EPROTO, "worker %u answers a manifest that layer %u did not send", st->peer, layer);
-    if (dp_rd_u8(&r) != 1) {
+    answer = dp_rd_u8(&r);
+    if (answer != ACCEPT_SEND && (answer != ACCEPT_COPY || !w->is_checked)) {
         dp_rd_str(&r, text, sizeof text);
         return dp_err_set(err, DP_ENOMEM, "worker %u does not take layer %u: %s", st->peer, layer, text);
     }
-    s->layer[st->opened].way->is_accepted = true;
+    w->is_copy = answer == ACCEPT_COPY;
+    w->is_shadowed |= w->is_copy;
+    w->is_accepted = true;
     st->opening = OPENING_NEXT;
     return 1;
 }

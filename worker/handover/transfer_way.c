@@ -86,7 +86,7 @@ static bool is_reached(const struct dp_way *w, const struct dp_layer_part *part)
 
 bool dp_way_is_buffered(const struct dp_way *w, const struct dp_piece *p)
 {
-    return p->n_parts > 1 || !is_reached(w, &w->part[p->part]);
+    return w->is_copy || p->n_parts > 1 || !is_reached(w, &w->part[p->part]);
 }
 
 /* One part of a buffered piece: from the layer to the buffer, or back. */
@@ -133,18 +133,33 @@ void dp_way_note(struct dp_way *w, const struct dp_piece *p, uint32_t crc)
         w->crc[w->first_crc[i]] = dp_crc32c(0, w->part[i].data, w->part[i].bytes);
 }
 
-int dp_way_digest(struct dp_way *w, uint8_t out[DP_DIGEST_BYTES], struct dp_err *err)
+/* Of the head and the checks that are there. of_copy: only of what is replayed. */
+static int hash(const struct dp_way *w, bool of_copy, uint8_t out[DP_DIGEST_BYTES], struct dp_err *err)
 {
     EVP_MD_CTX *sha = EVP_MD_CTX_new();
     unsigned n = 0;
-    int rc = 0;
+    bool is_fine = sha && EVP_DigestInit_ex(sha, EVP_sha256(), NULL) == 1 && EVP_DigestUpdate(sha, w->head, w->head_bytes) == 1;
 
-    if (!w->layer->be->ops->host_memory || w->is_shadowed)
-        rc = dp_layer_parts_check(w->layer, w->part, w->n_parts, DP_TRANSFER_CHUNK, w->crc, err);
-    if (rc == 0 && (!sha || EVP_DigestInit_ex(sha, EVP_sha256(), NULL) != 1 || EVP_DigestUpdate(sha, w->head, w->head_bytes) != 1 ||
-                    EVP_DigestUpdate(sha, w->crc, w->n_crc * sizeof *w->crc) != 1 || EVP_DigestFinal_ex(sha, out, &n) != 1 ||
-                    n != DP_DIGEST_BYTES))
-        rc = dp_err_set(err, DP_EIO, "SHA-256 of layer %u failed", w->layer->index);
+    for (uint32_t i = 0; i < w->n_parts && is_fine; i++)
+        if (!of_copy || w->part[i].is_replayed)
+            is_fine = EVP_DigestUpdate(sha, w->crc + w->first_crc[i], crcs_of(&w->part[i]) * sizeof *w->crc) == 1;
+    is_fine = is_fine && EVP_DigestFinal_ex(sha, out, &n) == 1 && n == DP_DIGEST_BYTES;
     EVP_MD_CTX_free(sha);
-    return rc;
+    return is_fine ? 0 : dp_err_set(err, DP_EIO, "SHA-256 of layer %u failed", w->layer->index);
+}
+
+int dp_way_copy_digest(struct dp_way *w, uint8_t out[DP_DIGEST_BYTES], struct dp_err *err)
+{
+    if (dp_layer_parts_check(w->layer, w->part, w->n_parts, DP_TRANSFER_CHUNK, w->crc, err) < 0)
+        return -1;
+    w->is_checked = true;
+    return hash(w, true, out, err);
+}
+
+int dp_way_digest(struct dp_way *w, uint8_t out[DP_DIGEST_BYTES], struct dp_err *err)
+{
+    if ((!w->layer->be->ops->host_memory || (w->is_shadowed && !w->is_checked)) &&
+        dp_layer_parts_check(w->layer, w->part, w->n_parts, DP_TRANSFER_CHUNK, w->crc, err) < 0)
+        return -1;
+    return hash(w, false, out, err);
 }

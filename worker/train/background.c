@@ -35,7 +35,7 @@ struct dp_step_shadow dp_trainer_shadow_state(struct dp_trainer *t, uint64_t mig
     return s;
 }
 
-/* Has this worker so much to send that it should not be done at once? */
+/* Has this worker so much to send that it should not be done at once? Layers that their destination follows are not sent. */
 static bool is_worth(const struct dp_trainer *t, const struct dp_layout *next)
 {
     struct dp_moves moves;
@@ -44,7 +44,7 @@ static bool is_worth(const struct dp_trainer *t, const struct dp_layout *next)
 
     dp_layout_moves(&t->layout, next, &moves);
     for (uint32_t i = 0; i < moves.n; i++)
-        if (moves.move[i].from == t->rank) {
+        if (moves.move[i].from == t->rank && !dp_copies_is_followed(t->copies, moves.move[i].layer, moves.move[i].to)) {
             bytes += dp_layer_state_bytes(dp_stage_find(t->stage, moves.move[i].layer));
             n++;
         }

@@ -139,6 +139,7 @@ static int hand_over(struct dp_trainer *t, uint64_t migration, struct dp_err *er
         .invite = dp_trainer_invite,
         .arg = t,
         .shadowing = t->shadowing,
+        .copies = t->copies,
     };
 
     stop_leading_if_leaving(t, migration);

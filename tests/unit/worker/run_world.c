@@ -426,12 +426,12 @@ static void finish(void)
             FAKE_SEND(&world.seat[r].peer, finish, DP_MSG_FINISH, &m);
 }
 
-enum world_end world_decide(void)
+static enum world_end decide(bool may_commit)
 {
     struct dp_msg_decision m = {.incarnation = 1, .migration = world.migration, .text = "somebody was lost, or votes no"};
 
     WORLD_UNTIL(world_has_lost() || have_all_voted());
-    m.commit = !world_has_lost() && !is_any_no();
+    m.commit = may_commit && !world_has_lost() && !is_any_no();
     m.epoch = world.epoch + m.commit;
     for (uint32_t r = 0; r < WORLD_SEATS; r++)
         if (takes_part(r) && world.seat[r].is_there)
@@ -447,6 +447,16 @@ enum world_end world_decide(void)
         return WORLD_LOST;
     finish();
     return m.commit ? WORLD_COMMITTED : WORLD_ABORTED;
+}
+
+enum world_end world_decide(void)
+{
+    return decide(true);
+}
+
+enum world_end world_refuse(void)
+{
+    return decide(false);
 }
 
 enum world_end world_hand_over(const uint32_t *cut, uint32_t joins)

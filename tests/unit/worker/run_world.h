@@ -87,6 +87,8 @@ void world_prepare(const uint32_t *cut, uint32_t joins);
 /* The rest of the hand-over that was prepared last: votes, decision, FINISH. WORLD_LOST: a member ended meanwhile; decided or not, the
  * next is a REGROUP. */
 enum world_end world_decide(void);
+/* As world_decide(), but it is aborted though all have voted yes. */
+enum world_end world_refuse(void);
 enum world_end world_hand_over(const uint32_t *cut, uint32_t joins);
 /* Members that have ended leave, and the others go on in `cut`. Again where another one ends meanwhile: more NULL, or what the cuts are
  * then. Returns when they train again. */

@@ -10,6 +10,8 @@
 #include "tests/unit/worker/engine.h"
 #include "tests/unit/worker/procs.h"
 #include "worker/copies/copies.h"
+#include "worker/handover/transfer.h"
+#include "worker/model/layer_parts.h"
 #include "worker/net/collectives.h"
 
 #define N 3
@@ -31,11 +33,13 @@ static struct {
     uint32_t dies_at;  /* 0: never */
     enum { BEFORE_GRADIENTS, BEFORE_SUM, BEFORE_STEP } dies;
     bool spoils;       /* worker 2's first whole copies, in an event */
+    enum { NOT_MOVED, MOVED, NOT_COMMITTED, MOVED_SPOILT } moves; /* hand-over to the holders of copies, by a transfer */
 } sc;
 
 static volatile int *lost; /* shared by all: the victim says so, as REGROUP does */
 
-static const uint32_t old_cut[] = {0, 3, 4, 6}, new_cut[] = {0, 2, 5, 6}, lost_cut[] = {0, 3, 3, 6}, joined_cut[] = {0, 1, 4, 6};
+static const uint32_t old_cut[] = {0, 3, 4, 6}, new_cut[] = {0, 2, 5, 6}, lost_cut[] = {0, 3, 3, 6}, joined_cut[] = {0, 1, 4, 6},
+                      followed_cut[] = {0, 2, 3, 6}; /* layer 2 goes to worker 1, 3 to 2: to those who have copies of them */
 static const uint32_t node[] = {1, 2, 3}; /* worker r's layers are copied by r + 1 */
 static const uint32_t shared_node[] = {1, 1, 2}; /* workers 0 and 1 are copied by 2, and 2 by 0 */
 
@@ -243,6 +247,61 @@ static void take_stage(struct world *w, const uint32_t *cut, struct dp_layer **g
     w->stage = stage_with(w->be, layers, n);
 }
 
+static void spoil(struct world *w, uint32_t layer)
+{
+    struct dp_layer **list;
+    uint32_t n = dp_copies_list(w->copies, &list);
+
+    for (uint32_t i = 0; i < n; i++)
+        if (list[i]->index == layer)
+            list[i]->param[0].w[0] += 1;
+}
+
+/* Layers come to those who have copies of them, and come only where a copy is not the layer. */
+static void take_from_copies(struct world *w)
+{
+    const struct dp_handover_args args = {.transport = w->transport, .rank = w->rank, .layout = &w->layout, .stage = &w->stage,
+                                          .config = &sc.config, .backend = w->be, .tune = &sc.tune, .step = w->step, .copies = w->copies};
+    struct dp_layout next = w->layout;
+    struct dp_layer *got[2] = {NULL};
+    struct dp_chunk *stuck = NULL;
+    struct dp_transfer *s;
+    struct dp_moves moves;
+    struct dp_err err = {0};
+    uint32_t n = 0, layer;
+    int rc = 0;
+
+    memcpy(next.cut, followed_cut, sizeof followed_cut);
+    dp_layout_moves(&w->layout, &next, &moves);
+    if (sc.moves == MOVED_SPOILT && w->rank == 1)
+        spoil(w, 2);
+    s = dp_transfer_create(&args, 1, &moves, &next, &err);
+    while (s && (rc = dp_transfer_step(s, &err)) == 0)
+        dp_transport_idle(w->transport, s->is_busy ? 0 : DP_MS_NS);
+    CHECK(w, rc == 1);
+    for (uint32_t i = 0; rc == 1 && i < s->n_layers; i++) {
+        struct dp_transfer_layer *c = &s->layer[i];
+        bool is_spoilt = sc.moves == MOVED_SPOILT && c->move.layer == 2;
+
+        if (c->move.to != w->rank)
+            continue;
+        CHECK(w, c->is_copy == !is_spoilt && are_equal(c->shadow, dp_stage_find(w->model, c->move.layer)));
+        CHECK(w, dp_copies_has(w->copies, c->move.layer) == !is_spoilt && dp_copies_want_opening(w->copies) == is_spoilt);
+        CHECK(w, (dp_copies_take_trouble(w->copies, &layer) != NULL) == is_spoilt);
+        if (sc.moves == NOT_COMMITTED)
+            continue;
+        if (c->is_copy)
+            dp_copies_give(w->copies, c->move.layer);
+        CHECK(w, dp_layer_complete(c->shadow, &err) == 0);
+        got[n++] = c->shadow;
+        c->shadow = NULL;
+    }
+    dp_transfer_destroy(s, &stuck);
+    dp_chunks_free(stuck);
+    if (sc.moves != NOT_COMMITTED)
+        take_stage(w, followed_cut, got, n);
+}
+
 /* At the end of the boundary behind step k. returns false: a worker is lost. */
 static bool boundary(struct world *w, uint32_t k)
 {
@@ -251,11 +310,15 @@ static bool boundary(struct world *w, uint32_t k)
 
     if (hands_over || opens)
         CHECK(w, dp_copies_settle(w->copies, &err) == 0);
-    if (hands_over)
+    if (hands_over && sc.moves)
+        take_from_copies(w);
+    else if (hands_over)
         take_stage(w, sc.is_joined ? joined_cut : new_cut, NULL, 0);
     if (!are_changed && !hands_over && !opens && sc.room == UINT64_MAX)
         return dp_copies_send_states(w->copies, &err) == 0;
     open_streams(w, are_changed);
+    if (hands_over && sc.moves == NOT_COMMITTED)
+        CHECK(w, dp_copies_info(w->copies).n_held_whole == dp_copies_info(w->copies).n_held); /* nothing of them was lost */
     return true;
 }
 
@@ -500,6 +563,33 @@ static void joined_with_others(void **state)
     }
 }
 
+/* To those who have copies of them: dense, with bitmaps, sparse and frozen. */
+static void moved_to_their_copies(void **state)
+{
+    (void)state;
+    for (int what = MOVED; what <= MOVED_SPOILT; what++)
+        for (int scheme = 0; scheme < 4; scheme++) {
+            begin();
+            sc.config.handover.max_rate = 1e-5;
+            sc.moves = what;
+            sc.hands_over_at = 30;
+            sc.n_steps = 60;
+            if (scheme && scheme < 3) {
+                sc.config.prune.end = 90;
+                sc.prune[25] = scheme == 1 ? 0.3 : 0.8;
+                sc.prune[40] = 0.85;
+            } else if (scheme) {
+                sc.config.freeze.begin = FIRST + 5;
+                sc.config.freeze.end = FIRST + 15;
+                sc.config.freeze.every = 10;
+                sc.config.freeze.layers = 3;
+                snprintf(sc.config.freeze.rule, sizeof sc.config.freeze.rule, "linear");
+                sc.freezes = true;
+            }
+            go();
+        }
+}
+
 /* What could not be pruned begins anew. */
 static void spoilt(void **state)
 {
@@ -541,7 +631,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dense_layers), cmocka_unit_test(large_layers), cmocka_unit_test(pruned_on_the_way),
         cmocka_unit_test(frozen_on_the_way), cmocka_unit_test(opened_again_and_again), cmocka_unit_test(handed_over),
-        cmocka_unit_test(joined_with_others), cmocka_unit_test(spoilt), cmocka_unit_test(no_room), cmocka_unit_test(a_worker_is_lost),
+        cmocka_unit_test(joined_with_others), cmocka_unit_test(moved_to_their_copies), cmocka_unit_test(spoilt),
+        cmocka_unit_test(no_room), cmocka_unit_test(a_worker_is_lost),
     };
 
     lost = mmap(NULL, sizeof *lost, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
