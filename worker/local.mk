@@ -37,7 +37,7 @@ worker_handover_libdphandover_a_SOURCES = \
 	worker/handover/transfer_receive.c worker/handover/transfer_send.c worker/handover/transfer_way.c
 worker_copies_libdpcopies_a_SOURCES = \
 	worker/copies/copies.c worker/copies/copies.h worker/copies/copies_internal.h \
-	worker/copies/held.c worker/copies/streams.c
+	worker/copies/check.c worker/copies/held.c worker/copies/streams.c
 worker_shadow_libdpshadow_a_SOURCES = \
 	worker/shadow/pace.c worker/shadow/pace.h \
 	worker/shadow/shadowing.c worker/shadow/shadowing.h worker/shadow/shadowing_internal.h \

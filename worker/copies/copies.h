@@ -13,6 +13,9 @@
  *   after the order  owner: its own step                 the same step on its copies
  *   boundary k + 1   schemes on both; then the owner sends more of the state
  *
+ * Now and then, so seldom that it costs a thousandth of a step, the owner sends a check of one of its layers with its gradients. A
+ * whole copy that has another one is no copy any more, says so, and begins anew: what is not the layer is not what a run goes on from.
+ *
  * All members of the run call these functions at the same places of the same steps, and open the streams anew at a boundary at which
  * layers changed: pruned, frozen, handed over. Copies that can go on do, whole or not; the others begin anew. A copy that comes to
  * nothing here (no memory, a damaged message) asks for that by dp_copies_want_opening(), and after three times is left out; training
@@ -55,7 +58,7 @@ struct dp_copies_opening {
 int dp_copies_open(struct dp_copies *c, const struct dp_copies_opening *at, struct dp_err *err);
 
 /* After the backwards of step `step` (from 0), when the device is done with the gradients and before their sum. squares: of each of this
- * worker's layers' gradients, dp_stage_grad_squares(). step_ns: what the last step took, for the pace of states. Returns when all
+ * worker's layers' gradients, dp_stage_grad_squares(). step_ns: what the last step took, for the pace of states and checks. Returns when all
  * gradients of what is held here have arrived. */
 int dp_copies_gradients(struct dp_copies *c, uint64_t step, uint64_t step_ns, const double *squares, struct dp_err *err);
 /* When the step is ordered: do it on all that is held here. grad_scale: as for dp_stage_step(). */

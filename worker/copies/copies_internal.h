@@ -6,6 +6,7 @@
 #include "worker/copies/copies.h"
 #include "worker/shadow/shadowing_internal.h"
 
+#define DP_COPY_CHECKED_NS 0.01 /* bytes in a nanosecond of training: a thousandth of the time at 10 GB/s, which each core has */
 #define DP_COPY_TRIES 3u /* one after the other; then a layer is left out until the end of the run */
 
 /* Of a layer that another worker has. */
@@ -24,6 +25,9 @@ struct dp_copy {
 enum dp_copy_answer { DP_COPY_REFUSED, DP_COPY_FROM_THE_START, DP_COPY_FROM_A_PART, DP_COPY_GOES_ON };
 #define DP_COPY_ANSWER_BYTES(n_layers) ((n_layers) + 4u) /* u8 of each, then u32: part_units */
 
+/* Behind the squares: u32: which layer of the stream is checked, from 1, 0: none; u32: its check. */
+#define DP_COPY_CHECK_BYTES 8u
+
 /* A worker's layers on their way to their holder; each worker has one out, and any number in. */
 struct dp_copy_stream {
     struct dp_shadowing s; /* arguments and failure; its list of streams is not used */
@@ -33,7 +37,9 @@ struct dp_copy_stream {
     uint8_t *answer;       /* [DP_COPY_ANSWER_BYTES(layers at the opening)] enum dp_copy_answer of each, and part_units */
     uint32_t part_units;   /* that the holder has of the one layer that goes on from a part; 0: of none */
     struct dp_transport_request *answer_x; /* owner's */
-    double *squares;       /* likewise, on their way */
+    double *squares;       /* likewise, on their way; behind them, in the place of one more, DP_COPY_CHECK_BYTES */
+    uint32_t next_check;   /* owner: the layer whose turn it is */
+    double check_bytes;    /* that may be looked at meanwhile */
     uint32_t n_whole;      /* the first so many of its layers; of the next one a part may be there, of the others nothing is */
     uint32_t whole_units;  /* and what they have */
     uint64_t buffer_bytes; /* owner: for gradients */
@@ -73,6 +79,13 @@ void dp_copy_note_crossed_out(struct dp_copies *c);
 void dp_copy_trouble(struct dp_copies *c, uint32_t layer, const char *why);
 /* What the holder makes of a head that has arrived for a layer of that stream. */
 enum dp_copy_answer dp_copy_decide(struct dp_copies *c, struct dp_copy_stream *x, struct dp_shadow_layer *l);
+
+/* ---- check.c: is a copy what its layer is? ---- */
+
+/* Owner, with the gradients of a step: the check of a layer whose turn it is, or that there is none. out: DP_COPY_CHECK_BYTES. */
+int dp_copy_check_write(struct dp_copy_stream *x, uint64_t step_ns, void *out, struct dp_err *err);
+/* Holder, when they have arrived, before any other layer becomes whole: a copy that is not that layer fails. DP_EPROTO: no such layer. */
+int dp_copy_check_read(struct dp_copies *c, const struct dp_copy_stream *x, const void *in, struct dp_err *err);
 
 /* ---- streams.c: what is sent and received ---- */
 

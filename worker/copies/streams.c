@@ -23,7 +23,7 @@ static int add_stream(struct dp_copies *c, bool is_out, uint32_t owner, uint32_t
     x->st.pace.max_bytes_ns = c->args.config->handover.max_rate / 1e3; /* MB in a second */
     x->st.layer = calloc(n, sizeof *x->st.layer);
     x->answer = calloc(DP_COPY_ANSWER_BYTES(n), sizeof *x->answer);
-    x->squares = calloc(n, sizeof *x->squares);
+    x->squares = calloc(n + 1, sizeof *x->squares);
     if (!x->st.layer || !x->answer || !x->squares)
         return dp_err_set(err, DP_ENOMEM, "no memory to copy %u layers", n);
     x->st.n_layers = n;
@@ -183,6 +183,11 @@ static int arrange(struct dp_copies *c, struct dp_copy_stream *x, struct dp_err 
 
 /* ---- a step ---- */
 
+static size_t squares_bytes(const struct dp_copy_stream *x)
+{
+    return x->st.n_layers * sizeof *x->squares + DP_COPY_CHECK_BYTES;
+}
+
 static int send_gradients(struct dp_copies *c, struct dp_copy_stream *x, uint64_t step, uint64_t step_ns, const double *squares,
                           struct dp_err *err)
 {
@@ -197,7 +202,9 @@ static int send_gradients(struct dp_copies *c, struct dp_copy_stream *x, uint64_
         return -1;
     for (uint32_t i = 0; i < x->st.n_layers; i++)
         x->squares[i] = squares[x->st.layer[i].index - first];
-    return send_small(x, step, DP_SHADOW_SQUARES, x->squares, x->st.n_layers * sizeof *x->squares, err);
+    if (dp_copy_check_write(x, step_ns, x->squares + x->st.n_layers, err) < 0)
+        return -1;
+    return send_small(x, step, DP_SHADOW_SQUARES, x->squares, squares_bytes(x), err);
 }
 
 static int ask_gradients(struct dp_copies *c, struct dp_copy_stream *x, uint64_t step, struct dp_err *err)
@@ -213,7 +220,7 @@ static int ask_gradients(struct dp_copies *c, struct dp_copy_stream *x, uint64_t
     m = dp_shadow_slot(&x->st, err);
     if (m)
         m->x = dp_transport_recv(c->args.transport, x->st.peer, dp_shadow_tag(&x->s, step, DP_SHADOW_SQUARES, 0), x->squares,
-                                 x->st.n_layers * sizeof *x->squares, err);
+                                 squares_bytes(x), err);
     return m && m->x ? 0 : -1;
 }
 
@@ -260,6 +267,8 @@ static int arrived(struct dp_copies *c, struct dp_copy_stream *x, uint64_t step,
     x->has_failed = x->s.has_failed;
     for (uint32_t i = 0; i < x->st.n_layers; i++)
         c->held[x->st.layer[i].index].squares = x->squares[i];
+    if (!x->has_failed && dp_copy_check_read(c, x, x->squares + x->st.n_layers, err) < 0)
+        return -1;
     count_whole(c, x);
     return 0;
 }

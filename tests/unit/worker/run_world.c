@@ -572,6 +572,7 @@ void world_stop(void)
         if (is_left(r) && world.seat[r].is_there)
             FAKE_SEND(&world.seat[r].peer, save, DP_MSG_SAVE, &m);
     WORLD_UNTIL(are_all_dead());
+    assert_int_equal(world_count(world.errors, "is not what the layer is", ""), 0);
     for (uint32_t r = 0; r < WORLD_SEATS; r++) {
         if (world.seat[r].is_member && (world.seat[r].status || world.seat[r].bye != DP_BYE_SAVED))
             fail_msg("%s: worker %u ended with %x, goodbye %d, %s", world.run->name, r, (unsigned)world.seat[r].status, world.seat[r].bye,

@@ -97,7 +97,7 @@ void world_regroup(const uint32_t *cut, void (*more)(uint32_t *cut));
 void world_random_cut(uint64_t *seed, uint32_t joins, uint32_t *cut);
 /* Until all layers have whole copies, in the layout in force, or a member has ended. Only in runs with copies. */
 void world_await_copies(void);
-/* All stop at a boundary, and end well. */
+/* All stop at a boundary, and end well; nobody has ever found a copy that was not its layer. */
 void world_stop(void);
 /* Kill whoever is left, at the end of a test that failed. */
 void world_clear(void);
