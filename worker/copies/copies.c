@@ -99,6 +99,31 @@ const char *dp_copies_take_trouble(struct dp_copies *c, uint32_t *layer)
     return c->trouble;
 }
 
+static bool may_go(const struct dp_copies *c, uint32_t layer, const bool *keep)
+{
+    return c->held[layer].layer && !keep[layer];
+}
+
+uint64_t dp_copies_give_up(struct dp_copies *c, uint64_t bytes, const bool *keep)
+{
+    uint64_t all = 0, freed = 0;
+
+    for (uint32_t i = 0; c && i < c->layout.n_layers; i++)
+        all += may_go(c, i, keep) ? c->held[i].bytes : 0;
+    if (all < bytes || !bytes)
+        return 0;
+    dp_copy_streams_note_parts(c);
+    dp_copy_streams_close(c); /* they know the arrays of copies */
+    for (int is_whole = 0; is_whole < 2; is_whole++)
+        for (uint32_t i = c->layout.n_layers; i-- > 0 && freed < bytes;) {
+            if (!may_go(c, i, keep) || c->held[i].is_whole != is_whole)
+                continue;
+            freed += c->held[i].bytes;
+            dp_copy_drop(c, i);
+        }
+    return freed;
+}
+
 void dp_copies_break_off(struct dp_copies *c)
 {
     if (!c)

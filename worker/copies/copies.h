@@ -51,15 +51,15 @@ struct dp_copies_opening {
     struct dp_stage *stage;  /* borrowed until the next opening */
     uint64_t step;           /* optimizer steps completed */
     uint64_t room_bytes;     /* that more copies and buffers may take here than there are; UINT64_MAX: no limit */
-    bool are_changed;        /* a scheme may have changed layers at this boundary: what is no whole copy begins anew. The same on all */
+    bool are_changed;        /* at this boundary a scheme may have changed layers: what is no whole copy begins anew; as on all others */
 };
 /* Collective: heads of layers are on their way then. Copies that this worker still has to hold, of that step, stay as they are, and what
  * is missing of them comes; others are dropped. After dp_copies_settle() or dp_copies_break_off(). */
 int dp_copies_open(struct dp_copies *c, const struct dp_copies_opening *at, struct dp_err *err);
 
 /* After the backwards of step `step` (from 0), when the device is done with the gradients and before their sum. squares: of each of this
- * worker's layers' gradients, dp_stage_grad_squares(). step_ns: what the last step took, for the pace of states and checks. Returns when all
- * gradients of what is held here have arrived. */
+ * worker's layers' gradients, dp_stage_grad_squares(). step_ns: what the last step took, for the pace of states and checks. Returns when
+ * all gradients of what is held here have arrived. */
 int dp_copies_gradients(struct dp_copies *c, uint64_t step, uint64_t step_ns, const double *squares, struct dp_err *err);
 /* When the step is ordered: do it on all that is held here. grad_scale: as for dp_stage_step(). */
 int dp_copies_step_again(struct dp_copies *c, uint64_t step, double grad_scale, struct dp_err *err);
@@ -89,6 +89,11 @@ struct dp_layer *dp_copies_lend(struct dp_copies *c, uint32_t layer, uint64_t st
 void dp_copies_give(struct dp_copies *c, uint32_t layer);
 /* It is not what its layer is, by their digests: no copy any more; begun anew at the next opening. Borrowed it is no more. */
 void dp_copies_differ(struct dp_copies *c, uint32_t layer);
+
+/* No room for a layer that comes: copies are let go of, so many that their bytes are there, those that are not whole first. Streams end
+ * with that, until the opening at the end of this boundary, at which copies begin anew where there is room. keep: [layers], true: not that
+ * one; one that is lent is not let go of either way. returns: bytes; 0: all together are fewer, and nothing has changed. c NULL: 0. */
+uint64_t dp_copies_give_up(struct dp_copies *c, uint64_t bytes, const bool *keep);
 
 /* ---- when a worker is lost ---- */
 

@@ -41,6 +41,7 @@ struct dp_handover_args {
     uint32_t frozen;          /* layers of the model that only go forward */
     uint64_t step;            /* optimizer steps completed at this boundary */
     uint64_t mem_limit_bytes; /* 0: unlimited; a destination that would pass it votes no */
+    uint64_t mem_most_bytes;  /* however many copies are let go of, which are beside mem_limit_bytes, no more than so much; 0: unlimited */
     /* Of newcomers, whom the next layout has and the one in force has not. NULL: none can come. */
     int (*meet)(void *arg, uint32_t rank, struct dp_err *err); /* make it known to the transport, as it was said last */
     /* The leader: tell those of `next` that they are to call dp_handover_run(), too. Who does not hear it makes the hand-over fail. */

@@ -55,6 +55,7 @@ struct dp_transfer {
     uint32_t n_streams;
     struct dp_stream *stream;
     uint64_t mem_bytes; /* the stage and what was accepted, without copies: they have their memory */
+    uint64_t spared_bytes; /* of copies that were let go of, for what comes */
     uint64_t sent_bytes, received_bytes; /* of arrays */
     uint64_t moved_ns; /* when something moved last */
     bool is_busy;      /* something moved in the last step: there may be more to do at once */

@@ -101,6 +101,36 @@ static bool take_copy(struct dp_transfer *s, struct dp_transfer_layer *c, const 
     return true;
 }
 
+/* Copies of others' layers make room for a layer. Those of layers that come here become these layers. */
+static void let_copies_go(struct dp_transfer *s, uint64_t bytes)
+{
+    bool keep[DP_MAX_LAYERS] = {false};
+    uint64_t freed;
+
+    for (uint32_t i = 0; i < s->n_layers; i++)
+        keep[s->layer[i].move.layer] |= s->layer[i].move.to == s->args->rank;
+    freed = dp_copies_give_up(s->args->copies, bytes, keep);
+    s->spared_bytes += freed;
+    if (freed)
+        dp_warn("worker %u: copies of others' layers, %llu bytes, are let go of for layers that come", s->args->rank,
+                (unsigned long long)freed);
+}
+
+static uint64_t limit(const struct dp_transfer *s)
+{
+    const struct dp_handover_args *a = s->args;
+    uint64_t bytes = a->mem_limit_bytes + s->spared_bytes;
+
+    return a->mem_most_bytes && bytes > a->mem_most_bytes ? a->mem_most_bytes : bytes;
+}
+
+static bool is_room(struct dp_transfer *s, uint64_t bytes)
+{
+    if (s->args->mem_limit_bytes && s->mem_bytes + bytes > limit(s))
+        let_copies_go(s, s->mem_bytes + bytes - limit(s));
+    return !s->args->mem_limit_bytes || s->mem_bytes + bytes <= limit(s);
+}
+
 /* Is there memory for the layer? Then make it, with everything but content. */
 static int make_room(struct dp_transfer *s, struct dp_transfer_layer *c, const struct manifest *m, struct dp_err *err)
 {
@@ -109,10 +139,10 @@ static int make_room(struct dp_transfer *s, struct dp_transfer_layer *c, const s
 
     if (m->presence == PRESENT_COPY && take_copy(s, c, m))
         return 0;
-    if (a->mem_limit_bytes && s->mem_bytes + m->state_bytes > a->mem_limit_bytes)
+    if (!is_room(s, m->state_bytes))
         return dp_err_set(err, DP_ENOMEM, "layer %u: %llu bytes held, %llu more needed, the limit is %llu", c->move.layer,
                           (unsigned long long)s->mem_bytes, (unsigned long long)m->state_bytes,
-                          (unsigned long long)a->mem_limit_bytes);
+                          (unsigned long long)limit(s));
     w = c->way = way_of(m);
     if (!w)
         return dp_err_set(err, DP_ENOMEM, "no memory to receive layer %u", c->move.layer);

@@ -135,6 +135,7 @@ static int hand_over(struct dp_trainer *t, uint64_t migration, struct dp_err *er
         .frozen = t->reached.frozen,
         .step = t->step,
         .mem_limit_bytes = dp_trainer_memory_limit(t),
+        .mem_most_bytes = t->mem_limit_bytes,
         .meet = dp_trainer_meet,
         .invite = dp_trainer_invite,
         .arg = t,

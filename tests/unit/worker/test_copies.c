@@ -35,7 +35,7 @@ static struct {
     enum { BEFORE_GRADIENTS, BEFORE_SUM, BEFORE_STEP } dies;
     uint32_t rots_at;  /* worker 1's copy of layer 2 is spoilt in memory after so many steps, and nobody knows. 0: never */
     bool spoils;       /* worker 2's first whole copies, in an event */
-    enum { NOT_MOVED, MOVED, NOT_COMMITTED, MOVED_SPOILT } moves; /* hand-over to the holders of copies, by a transfer */
+    enum { NOT_MOVED, MOVED, NOT_COMMITTED, MOVED_SPOILT, MOVED_WITHOUT_ROOM } moves; /* hand-over by a transfer, to holders of copies */
 } sc;
 
 static volatile int *lost; /* shared by all: the victim says so, as REGROUP does */
@@ -268,8 +268,10 @@ static void spoil(struct world *w, uint32_t layer)
 /* Layers come to those who have copies of them, and come only where a copy is not the layer. */
 static void take_from_copies(struct world *w)
 {
-    const struct dp_handover_args args = {.transport = w->transport, .rank = w->rank, .layout = &w->layout, .stage = &w->stage,
-                                          .config = &sc.config, .backend = w->be, .tune = &sc.tune, .step = w->step, .copies = w->copies};
+    const bool has_room = sc.moves != MOVED_WITHOUT_ROOM || w->rank != 1;
+    const uint32_t *cut = sc.moves == MOVED_WITHOUT_ROOM ? new_cut : followed_cut;
+    struct dp_handover_args args = {.transport = w->transport, .rank = w->rank, .layout = &w->layout, .stage = &w->stage,
+                                    .config = &sc.config, .backend = w->be, .tune = &sc.tune, .step = w->step, .copies = w->copies};
     struct dp_layout next = w->layout;
     struct dp_layer *got[2] = {NULL};
     struct dp_chunk *stuck = NULL;
@@ -279,8 +281,11 @@ static void take_from_copies(struct world *w)
     uint32_t n = 0, layer;
     int rc = 0;
 
-    memcpy(next.cut, followed_cut, sizeof followed_cut);
+    memcpy(next.cut, cut, sizeof followed_cut);
     dp_layout_moves(&w->layout, &next, &moves);
+    if (!has_room)
+        args.mem_limit_bytes = dp_stage_bytes(w->stage, NULL) +
+                               dp_stage_activation_growth(&sc.config, w->be, &w->layout, &next, w->rank, 0);
     if (sc.moves == MOVED_SPOILT && w->rank == 1)
         spoil(w, 2);
     s = dp_transfer_create(&args, 1, &moves, &next, &err);
@@ -289,12 +294,12 @@ static void take_from_copies(struct world *w)
     CHECK(w, rc == 1);
     for (uint32_t i = 0; rc == 1 && i < s->n_layers; i++) {
         struct dp_transfer_layer *c = &s->layer[i];
-        bool is_spoilt = sc.moves == MOVED_SPOILT && c->move.layer == 2;
+        bool is_spoilt = sc.moves == MOVED_SPOILT && c->move.layer == 2, comes = is_spoilt || c->move.layer == 4;
 
         if (c->move.to != w->rank)
             continue;
-        CHECK(w, c->is_copy == !is_spoilt && are_equal(c->shadow, dp_stage_find(w->model, c->move.layer)));
-        CHECK(w, dp_copies_has(w->copies, c->move.layer) == !is_spoilt && dp_copies_want_opening(w->copies) == is_spoilt);
+        CHECK(w, c->is_copy == !comes && are_equal(c->shadow, dp_stage_find(w->model, c->move.layer)));
+        CHECK(w, dp_copies_has(w->copies, c->move.layer) == !comes && dp_copies_want_opening(w->copies) == is_spoilt);
         CHECK(w, (dp_copies_take_trouble(w->copies, &layer) != NULL) == is_spoilt);
         if (sc.moves == NOT_COMMITTED)
             continue;
@@ -306,8 +311,9 @@ static void take_from_copies(struct world *w)
     }
     dp_transfer_destroy(s, &stuck);
     dp_chunks_free(stuck);
+    CHECK(w, has_room || (!dp_copies_has(w->copies, 1) && !dp_copies_info(w->copies).n_own_whole)); /* the last one first */
     if (sc.moves != NOT_COMMITTED)
-        take_stage(w, followed_cut, got, n);
+        take_stage(w, cut, got, n);
 }
 
 /* It is found, and said; who goes on from copies then does not go on from this one. */
@@ -631,6 +637,18 @@ static void rotten(void **state)
     }
 }
 
+/* Copies make room for a layer that comes and of which there is none, and are made again. */
+static void moved_without_room(void **state)
+{
+    (void)state;
+    begin();
+    sc.config.handover.max_rate = 1e-5;
+    sc.moves = MOVED_WITHOUT_ROOM;
+    sc.hands_over_at = 30;
+    sc.n_steps = 60;
+    go();
+}
+
 /* What could not be pruned begins anew. */
 static void spoilt(void **state)
 {
@@ -672,7 +690,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dense_layers), cmocka_unit_test(large_layers), cmocka_unit_test(pruned_on_the_way),
         cmocka_unit_test(frozen_on_the_way), cmocka_unit_test(opened_again_and_again), cmocka_unit_test(handed_over),
-        cmocka_unit_test(joined_with_others), cmocka_unit_test(moved_to_their_copies), cmocka_unit_test(spoilt), cmocka_unit_test(rotten),
+        cmocka_unit_test(joined_with_others), cmocka_unit_test(moved_to_their_copies), cmocka_unit_test(moved_without_room),
+        cmocka_unit_test(spoilt), cmocka_unit_test(rotten),
         cmocka_unit_test(no_room), cmocka_unit_test(a_worker_is_lost),
     };
 
