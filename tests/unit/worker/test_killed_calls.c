@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* kill -9 of a worker right before one of its system calls, as a tracer counts them: while a hand-over is copied in the background, from
- * its announcement to its end; in steps with copies; and when copies of another lost worker are promoted. The others go on, with the losses
- * of a worker alone, or say why they end.
+ * its announcement to its end; while layers go to workers that have copies of them; in steps with copies; and when copies of another
+ * lost worker are promoted. The others go on, with the losses of a worker alone, or say why they end.
  *
  * As a test these are a few plays. By hand: test_killed_calls --plays N counts the calls of each kind and worker, and kills at N of them,
  * equally far apart (make killed-calls). */
@@ -22,9 +22,9 @@
 #define STEPS_AFTER 6
 #define STEPS_ALONE 1000 /* more than most plays make */
 
-enum kind { MOVING, STEPPING, PROMOTING, N_KINDS };
+enum kind { MOVING, FOLLOWED, STEPPING, PROMOTING, N_KINDS };
 
-static const char *const names[N_KINDS] = {"a copied hand-over", "steps with copies", "a promotion"};
+static const char *const names[N_KINDS] = {"a copied hand-over", "a hand-over to copies", "steps with copies", "a promotion"};
 static uint32_t n_plays; /* by hand; 0: as a test */
 static uint64_t seed = 1;
 static double *alone;
@@ -158,17 +158,18 @@ static void train_on(uint64_t n)
     WORLD_UNTIL(has_reached(step + n) || world_has_lost());
 }
 
-/* What is traced. Worker 1 gets layers of both others in a hand-over. */
+/* What is traced. Worker 1 gets layers of both others in a hand-over that is copied; in one to copies each of two workers gets one that it
+ * has a copy of. */
 static void disturb(enum kind kind, uint32_t victim, uint32_t at)
 {
-    static const uint32_t cut[WORLD_SEATS + 1] = {0, 1, 5, 6, 6, 6, 6, 6, 6};
+    static const uint32_t cut[2][WORLD_SEATS + 1] = {{0, 1, 5, 6, 6, 6, 6, 6, 6}, {0, 1, 3, 6, 6, 6, 6, 6, 6}};
     const uint32_t first = (victim + 1) % N;
 
     if (kind == PROMOTING)
         world_kill(first);
     begin_trace(victim, at);
-    if (kind == MOVING) {
-        world_prepare(cut, WORLD_NOBODY);
+    if (kind == MOVING || kind == FOLLOWED) {
+        world_prepare(cut[kind == FOLLOWED], WORLD_NOBODY);
         world_decide();
     } else if (kind == STEPPING) {
         train_on(STEPS_TRACED);
@@ -261,7 +262,7 @@ static void sweep(enum kind kind, uint32_t victim)
 /* At calls that every worker makes in that time, early and late ones. */
 static void a_few_plays(enum kind kind)
 {
-    static const uint32_t at[N_KINDS][N] = {{5, 61, 113}, {1, 11, 23}, {3, 29, 53}};
+    static const uint32_t at[N_KINDS][N] = {{5, 61, 113}, {5, 31, 61}, {1, 11, 23}, {3, 29, 53}};
 
     memset(&sum, 0, sizeof sum);
     for (uint32_t victim = 0; victim < N; victim++)
@@ -282,6 +283,12 @@ static void killed_in_a_copied_hand_over(void **state)
 {
     (void)state;
     kill_in(MOVING);
+}
+
+static void killed_in_a_hand_over_to_copies(void **state)
+{
+    (void)state;
+    kill_in(FOLLOWED);
 }
 
 static void killed_in_a_step_with_copies(void **state)
@@ -317,6 +324,7 @@ int main(int argc, char **argv)
     static const struct option longs[] = {{"plays", required_argument, NULL, 'n'}, {0}};
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(killed_in_a_copied_hand_over),
+        cmocka_unit_test(killed_in_a_hand_over_to_copies),
         cmocka_unit_test(killed_in_a_step_with_copies),
         cmocka_unit_test(killed_in_a_promotion),
     };
