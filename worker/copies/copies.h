@@ -92,7 +92,7 @@ void dp_copies_differ(struct dp_copies *c, uint32_t layer);
 
 /* No room for a layer that comes: copies are let go of, so many that their bytes are there, those that are not whole first. Streams end
  * with that, until the opening at the end of this boundary, at which copies begin anew where there is room. keep: [layers], true: not that
- * one; one that is lent is not let go of either way. returns: bytes; 0: all together are fewer, and nothing has changed. c NULL: 0. */
+ * one; those that are lent are among them. returns: bytes; 0: all together are fewer, and nothing has changed. c NULL: 0. */
 uint64_t dp_copies_give_up(struct dp_copies *c, uint64_t bytes, const bool *keep);
 
 /* ---- when a worker is lost ---- */
