@@ -7,10 +7,10 @@
 #include "policies/learn/team.h"
 #include "policies/learn/train.h"
 
-#define PAIRS 8u          /* of moves */
-#define TRIES (2 * PAIRS) /* of move i: 2 * i there, 2 * i + 1 back */
-#define FAR 0.05f         /* how far a weight moves, in the mean */
-#define RATE 0.01f        /* of Adam */
+#define TRIES DP_LEARN_TRIES /* of move i: 2 * i there, 2 * i + 1 back */
+#define PAIRS (TRIES / 2)    /* of moves */
+#define FAR 0.1f             /* how far a weight moves, in the mean; nearer, and orders stay what they are */
+#define RATE 0.05f           /* of Adam */
 
 struct es {
     struct dp_learner *l;

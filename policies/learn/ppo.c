@@ -11,7 +11,7 @@
 #include "policies/learn/team.h"
 #include "policies/learn/train.h"
 
-#define ROLLOUTS 16u /* orders of a lesson */
+#define ROLLOUTS DP_LEARN_TRIES
 #define EPISODES (DP_LEARN_LESSONS * ROLLOUTS)
 #define EPOCHS 2       /* looks at each episode */
 #define CLIP 0.2f      /* of the ratio of two probabilities */

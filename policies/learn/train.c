@@ -15,13 +15,16 @@
 #define RULES 24u        /* random rules in the pool */
 #define LESSON_SEED UINT64_C(0x6c6573736f6e) /* lessons, and what episodes draw, are streams apart */
 
-#define NAME(ID, name, help) name,
+#define NAME(ID, name, once, help) name,
 static const char *const names[] = {DP_LEARN_METHODS(NAME)};
 #undef NAME
-#define HELP(ID, name, help) help,
+#define HELP(ID, name, once, help) help,
 static const char *const helps[] = {DP_LEARN_METHODS(HELP)};
 #undef HELP
-#define COMMA(ID, name, help) ", " name
+#define ONCE(ID, name, once, help) once,
+static int (*const methods[])(struct dp_learner *, float *, struct dp_err *) = {DP_LEARN_METHODS(ONCE)};
+#undef ONCE
+#define COMMA(ID, name, once, help) ", " name
 
 const char *dp_learn_method_name(enum dp_learn_method m)
 {
@@ -71,6 +74,11 @@ void dp_learner_step(struct dp_learner *l, struct dp_net *grad, float rate)
     }
 }
 
+int dp_learner_once(struct dp_learner *l, float *reward, struct dp_err *err)
+{
+    return methods[l->ask->method](l, reward, err);
+}
+
 static int make_lesson(void *arg, uint32_t which, struct dp_err *err)
 {
     struct dp_learner *l = arg;
@@ -85,7 +93,7 @@ static int iterate(struct dp_learner *l, struct dp_err *err)
     int rc = dp_team_run(l->ask->threads, DP_LEARN_LESSONS, make_lesson, l, err);
 
     if (rc == 0)
-        rc = l->ask->method == DP_LEARN_PPO ? dp_learn_ppo(l, &reward, err) : dp_learn_es(l, &reward, err);
+        rc = dp_learner_once(l, &reward, err);
     for (uint32_t i = 0; i < DP_LEARN_LESSONS; i++)
         dp_lesson_release(&l->lesson[i]);
     memset(l->lesson, 0, sizeof l->lesson);

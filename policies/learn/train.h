@@ -19,10 +19,10 @@
 #include "policies/learn/weights.h"
 
 /* All methods, a line each: --method, its help and its errors have their names from here. */
-#define DP_LEARN_METHODS(M)                                                    \
-    M(PPO, "ppo", "proximal policy optimization of orders that are drawn")     \
-    M(ES, "es", "evolution strategy: weights are moved by chance")
-#define DP_LEARN_ENUM(ID, name, help) DP_LEARN_##ID,
+#define DP_LEARN_METHODS(M)                                                               \
+    M(PPO, "ppo", dp_learn_ppo, "proximal policy optimization of orders that are drawn")  \
+    M(ES, "es", dp_learn_es, "evolution strategy: weights are moved by chance")
+#define DP_LEARN_ENUM(ID, name, once, help) DP_LEARN_##ID,
 enum dp_learn_method { DP_LEARN_METHODS(DP_LEARN_ENUM) DP_LEARN_N };
 #undef DP_LEARN_ENUM
 
@@ -49,6 +49,7 @@ int dp_learn_run(const struct dp_learn *ask, struct dp_weights *w, struct dp_err
 /* ---- for train.c, ppo.c and es.c ---- */
 
 #define DP_LEARN_LESSONS 4u /* of an iteration: one of each family */
+#define DP_LEARN_TRIES 16u  /* orders of each lesson that an iteration cuts, so that methods can be compared */
 
 struct dp_learner {
     const struct dp_learn *ask;
@@ -64,7 +65,10 @@ uint64_t dp_learner_draws(const struct dp_learner *l, uint64_t what);
 /* A step of Adam (Kingma and Ba 2015, arXiv:1412.6980) against grad, whose length is cut off at 0.5 before, at a rate that falls to a
  * tenth by the last iteration. */
 void dp_learner_step(struct dp_learner *l, struct dp_net *grad, float rate);
-/* One iteration. reward: = mean of its episodes. returns 0 or -1 (DP_ENOMEM). */
+/* One iteration by the method that was asked for, from the lessons that there are. reward: = mean of its episodes.
+ * returns 0 or -1 (DP_ENOMEM). */
+int dp_learner_once(struct dp_learner *l, float *reward, struct dp_err *err);
+/* That of each method, likewise. */
 int dp_learn_ppo(struct dp_learner *l, float *reward, struct dp_err *err);
 int dp_learn_es(struct dp_learner *l, float *reward, struct dp_err *err);
 /* w: = at most DP_WEIGHTS_MOST of pool [n], the first n_trained of which were trained, found one after the other, each with the largest
