@@ -3,6 +3,7 @@
 #include "policies/learn/lesson.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "policies/graph/line.h"
 #include "policies/graph/maxload/maxload.h"
@@ -12,6 +13,10 @@
 
 #define LEAST_NODES 30u  /* of a graph */
 #define MORE_NODES 100u  /* at most */
+#define SMALL_LEAST 16u  /* of a small one */
+#define SMALL_MORE 32u   /* at most */
+#define EXACT_IDEALS 10000u /* that an exact plan is looked for among: some ms */
+#define EXACT_STEPS UINT64_C(20000000) /* about a tenth of a second */
 
 /* Within limits that grow from a little above a fair share up: a near one saves most of the work. */
 int dp_lesson_load(const struct dp_lesson *l, const uint32_t *order, uint64_t *load_ns, struct dp_err *err)
@@ -60,12 +65,12 @@ static int try_lines(struct dp_lesson *l, struct dp_err *err)
     return rc;
 }
 
-int dp_lesson_create(struct dp_lesson *l, uint64_t seed, uint64_t number, struct dp_err *err)
+int dp_lesson_create(struct dp_lesson *l, uint64_t seed, uint64_t number, bool is_small, struct dp_err *err)
 {
     static const double bandwidths[] = {1.25e9, 5e9, 12e9};
     static const uint32_t devices[] = {4, 8, 16};
     uint64_t draws = dp_draw_stream(seed, number);
-    uint32_t n = LEAST_NODES + dp_draw_below(&draws, MORE_NODES);
+    uint32_t n = is_small ? SMALL_LEAST + dp_draw_below(&draws, SMALL_MORE) : LEAST_NODES + dp_draw_below(&draws, MORE_NODES);
 
     *l = (struct dp_lesson){.n_devices = devices[dp_draw_below(&draws, 3)]};
     if (dp_family_make(&l->graph, (enum dp_family)(number % DP_N_LEARNED_FAMILIES), n, dp_draw(&draws), err) < 0 ||
@@ -80,6 +85,26 @@ void dp_lesson_release(struct dp_lesson *l)
     dp_net_graph_release(&l->seen);
     dp_units_release(&l->units);
     dp_graph_release(&l->graph);
+}
+
+int dp_lesson_exact(const struct dp_lesson *l, uint32_t *stage, struct dp_err *err)
+{
+    struct dp_maxload_answer a = {0};
+    struct dp_maxload q = {
+        .units = &l->units, .n_accel = l->n_devices, .accel_bytes = UINT64_MAX, .bound_ns = l->line_ns, .max_steps = EXACT_STEPS};
+    struct dp_ideals ideals;
+    bool is_too_many;
+    int rc;
+
+    if (dp_ideals_create(&ideals, &l->units, EXACT_IDEALS, &is_too_many, err) < 0)
+        return is_too_many ? 0 : -1;
+    q.ideals = &ideals;
+    rc = dp_maxload_solve(&q, &a, err);
+    if (rc == DP_MAXLOAD_FOUND)
+        memcpy(stage, a.stage, l->units.n * sizeof *stage);
+    dp_maxload_release(&a);
+    dp_ideals_release(&ideals);
+    return rc < 0 ? -1 : rc == DP_MAXLOAD_FOUND;
 }
 
 int dp_lesson_try(const struct dp_lesson *l, const struct dp_net *net, uint64_t key_seed, uint64_t *load_ns, struct dp_err *err)

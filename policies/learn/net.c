@@ -182,6 +182,20 @@ static uint32_t best_of(const float *score, uint32_t n)
     return best;
 }
 
+/* Likewise, of those with the lowest stage. */
+static uint32_t best_within(const float *score, const struct dp_ready *r, const uint32_t *stage)
+{
+    uint32_t best = r->n - 1;
+
+    for (uint32_t i = best; i-- > 0;) {
+        uint32_t here = stage[r->unit[i]], least = stage[r->unit[best]];
+
+        if (here < least || (here == least && score[i] > score[best]))
+            best = i;
+    }
+    return best;
+}
+
 static uint32_t draw_one(const float *share, uint32_t n, uint64_t state)
 {
     float left = (float)(dp_draw(&state) >> 40) / (float)(1 << 24);
@@ -250,7 +264,7 @@ static int choose(struct walk *w, uint32_t at, uint32_t *order, struct dp_err *e
         w->score[i] = score_unit(w, w->ready.unit[i], of_memory, gates.is_late, c);
     }
     if (n > 1 || t) {
-        which = ask->follow || ask->is_drawn ? 0 : best_of(w->score, n);
+        which = ask->follow || ask->is_drawn ? 0 : ask->stage ? best_within(w->score, &w->ready, ask->stage) : best_of(w->score, n);
         if (t || ask->log_share || ask->is_drawn)
             softmax(w->score, n);
         if (ask->is_drawn && !ask->follow)

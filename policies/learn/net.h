@@ -81,6 +81,9 @@ struct dp_net_walk {
     bool is_drawn;     /* units are drawn by their probabilities, from draw_seed and their place in the order; else the best */
     uint64_t draw_seed;
     const uint32_t *follow;   /* [units] this order, whatever the scores; NULL: as above */
+    /* [units] no edge leads to a lower one: of the ready units with the lowest stage the best is chosen, so that the order is one
+     * whose cuts are these stages; shares are those of all ready units. NULL: as above */
+    const uint32_t *stage;
     uint64_t max_steps;       /* looks at a ready unit */
     float *log_share;         /* [units] = log probability of each choice; NULL: not asked for */
     struct dp_net_tape *tape; /* = the walk; NULL: not recorded */

@@ -21,7 +21,7 @@ static int judge(void *arg, uint32_t which, struct dp_err *err)
 {
     struct selection *s = arg;
     struct dp_lesson lesson;
-    int rc = dp_lesson_create(&lesson, dp_draw_stream(s->ask->seed, SELECT_SEED), which, err);
+    int rc = dp_lesson_create(&lesson, dp_draw_stream(s->ask->seed, SELECT_SEED), which, false, err);
 
     for (uint32_t i = 0; rc == 0 && i < s->n; i++) {
         uint64_t load;

@@ -79,12 +79,13 @@ int dp_learner_once(struct dp_learner *l, float *reward, struct dp_err *err)
     return methods[l->ask->method](l, reward, err);
 }
 
+/* Lessons from exact plans have to have one. */
 static int make_lesson(void *arg, uint32_t which, struct dp_err *err)
 {
     struct dp_learner *l = arg;
 
     return dp_lesson_create(&l->lesson[which], dp_draw_stream(l->ask->seed, LESSON_SEED),
-                            (uint64_t)l->iteration * DP_LEARN_LESSONS + which, err);
+                            (uint64_t)l->iteration * DP_LEARN_LESSONS + which, l->ask->method == DP_LEARN_IMITATION, err);
 }
 
 static int iterate(struct dp_learner *l, struct dp_err *err)

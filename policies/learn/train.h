@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Learning of networks that make orders (net.h), from lessons (lesson.h), by one of two methods:
+/* Learning of networks that make orders (net.h), from lessons (lesson.h), by one of three methods:
  *
  *   PPO  proximal policy optimization (Schulman et al. 2017, arXiv:1707.06347): orders are drawn, what an order is worth less
  *        the mean of its lesson's orders is every choice's advantage, and a step changes no choice's probability by much
  *   ES   evolution strategy (Salimans et al. 2017, arXiv:1703.03864): weights are moved by chance, both ways, and follow those
  *        moves whose best orders are worth more
+ *   IMITATION  of exact plans of small graphs: at each choice a unit of the plan's stage gets more likely (imitate.c)
  *
  * On the way networks are kept; of these and of random rules those are selected that are best together (select.c).
  *
@@ -21,7 +22,8 @@
 /* All methods, a line each: --method, its help and its errors have their names from here. */
 #define DP_LEARN_METHODS(M)                                                               \
     M(PPO, "ppo", dp_learn_ppo, "proximal policy optimization of orders that are drawn")  \
-    M(ES, "es", dp_learn_es, "evolution strategy: weights are moved by chance")
+    M(ES, "es", dp_learn_es, "evolution strategy: weights are moved by chance")           \
+    M(IMITATION, "imitation", dp_learn_imitation, "of exact plans of small graphs")
 #define DP_LEARN_ENUM(ID, name, once, help) DP_LEARN_##ID,
 enum dp_learn_method { DP_LEARN_METHODS(DP_LEARN_ENUM) DP_LEARN_N };
 #undef DP_LEARN_ENUM
@@ -46,10 +48,10 @@ struct dp_learn {
  * returns 0, or -1: DP_ENOMEM, or DP_EINVAL (`on_iteration` ended it, or weights became no numbers). */
 int dp_learn_run(const struct dp_learn *ask, struct dp_weights *w, struct dp_err *err);
 
-/* ---- for train.c, ppo.c and es.c ---- */
+/* ---- for train.c and the methods ---- */
 
 #define DP_LEARN_LESSONS 4u /* of an iteration: one of each family */
-#define DP_LEARN_TRIES 16u  /* orders of each lesson that an iteration cuts, so that methods can be compared */
+#define DP_LEARN_TRIES 16u  /* orders of each lesson that an iteration of PPO or ES cuts, so that these can be compared */
 
 struct dp_learner {
     const struct dp_learn *ask;
@@ -71,6 +73,7 @@ int dp_learner_once(struct dp_learner *l, float *reward, struct dp_err *err);
 /* That of each method, likewise. */
 int dp_learn_ppo(struct dp_learner *l, float *reward, struct dp_err *err);
 int dp_learn_es(struct dp_learner *l, float *reward, struct dp_err *err);
+int dp_learn_imitation(struct dp_learner *l, float *reward, struct dp_err *err);
 /* w: = at most DP_WEIGHTS_MOST of pool [n], the first n_trained of which were trained, found one after the other, each with the largest
  * gain in what the best of all is worth in lessons of the seed; w->net is allocated. returns 0 or -1 (DP_ENOMEM). */
 int dp_learn_select(const struct dp_learn *ask, const struct dp_net *pool, uint32_t n_trained, uint32_t n, struct dp_weights *w,

@@ -14,6 +14,10 @@ runs "the same file" cmp "$tmp/one.dpw" "$tmp/two.dpw"
 is "$(head -c 7 "$tmp/one.dpw")" DPORDER "which begins as it should"
 exit_is 0 "learns by evolution" learn -o "$tmp/es.dpw" --iterations=2 --threads=2 --seed=6 --method=es
 like "$out" "after 2 iterations of es with seed 6" "says so"
+exit_is 0 "learns from exact plans" learn -o "$tmp/imitation.dpw" --iterations=2 --threads=1 --seed=6 --method=imitation
+like "$out" "after 2 iterations of imitation with seed 6" "says so, too"
+exit_is 0 "and with two threads" learn -o "$tmp/imitation2.dpw" --iterations=2 --threads=2 --seed=6 --method=imitation
+runs "the same file" cmp "$tmp/imitation.dpw" "$tmp/imitation2.dpw"
 
 # Plans by orders of these networks. Six chains of 12 nodes have 13^6 ideals.
 awk 'BEGIN { for (c = 0; c < 6; c++) for (i = 0; i < 12; i++) {
@@ -67,11 +71,11 @@ exit_is 1 "a damaged file of networks" learn --evaluate="$tmp/short.dpw" "$tmp/t
 like "$err" "short.dpw: 1000 bytes" "names it"
 
 exit_is 0 "--method=help" learn --method=help
-is "$(cut -d' ' -f1 <<<"$out")" $'ppo\nes' "lists the methods"
+is "$(cut -d' ' -f1 <<<"$out")" $'ppo\nes\nimitation' "lists the methods"
 exit_is 2 "no file" learn --iterations=1
 like "$err" "no file to write; use .dynpipe learn -o FILE" "says what to do"
 exit_is 2 "a method that is none" learn -o "$tmp/x.dpw" --method=sarsa
-like "$err" "--method=sarsa: unknown method 'sarsa'; expected one of ppo, es" "names those that there are"
+like "$err" "--method=sarsa: unknown method 'sarsa'; expected one of ppo, es, imitation" "names those that there are"
 for n in 0 65 1.5 x; do exit_is 2 "--threads=$n" learn -o "$tmp/x.dpw" --threads="$n"; done
 exit_is 1 "a folder that is not there" learn -o "$tmp/nowhere/x.dpw" --iterations=1
 runs "nothing is left behind" test ! -e "$tmp/x.dpw"

@@ -71,7 +71,7 @@ static void begin_one(struct dp_learner *l, const struct dp_learn *ask)
 static void open_lessons(struct dp_learner *l, uint32_t first)
 {
     for (uint32_t i = 0; i < DP_LEARN_LESSONS; i++)
-        assert_int_equal(dp_lesson_create(&l->lesson[i], l->ask->seed, first + i, NULL), 0);
+        assert_int_equal(dp_lesson_create(&l->lesson[i], l->ask->seed, first + i, l->ask->method == DP_LEARN_IMITATION, NULL), 0);
 }
 
 static void close_lessons(struct dp_learner *l)
@@ -131,10 +131,11 @@ static float worth(const struct dp_learner *l)
 static void gets_better(void **state)
 {
     (void)state;
+    static const uint64_t seeds[DP_LEARN_N] = {4, 4, 2}; /* of lessons in which there is something to gain */
     static struct dp_learner l;
 
     for (int m = 0; m < DP_LEARN_N; m++) {
-        const struct dp_learn ask = {.method = (enum dp_learn_method)m, .seed = 4, .iterations = AGAIN, .threads = 2};
+        const struct dp_learn ask = {.method = (enum dp_learn_method)m, .seed = seeds[m], .iterations = AGAIN, .threads = 2};
         float before, reward;
 
         begin_one(&l, &ask);
@@ -201,7 +202,7 @@ static void methods(void **state)
     assert_int_equal(m, DP_LEARN_ES);
     assert_string_equal(dp_learn_method_name(DP_LEARN_PPO), "ppo");
     assert_int_equal(dp_learn_method_find("reinforce", &m, &err), -1);
-    assert_string_equal(err.text, "unknown method 'reinforce'; expected one of ppo, es");
+    assert_string_equal(err.text, "unknown method 'reinforce'; expected one of ppo, es, imitation");
 }
 
 /* What is worth 1 % less than the few orders; and a lesson is the same each time. */
@@ -211,8 +212,8 @@ static void lessons(void **state)
     for (uint64_t i = 0; i < 8; i++) {
         struct dp_lesson a, b;
 
-        assert_int_equal(dp_lesson_create(&a, 3, i, NULL), 0);
-        assert_int_equal(dp_lesson_create(&b, 3, i, NULL), 0);
+        assert_int_equal(dp_lesson_create(&a, 3, i, false, NULL), 0);
+        assert_int_equal(dp_lesson_create(&b, 3, i, false, NULL), 0);
         assert_true(a.line_ns > 0 && a.line_ns < UINT64_MAX);
         assert_true(a.line_ns == b.line_ns);
         assert_true(a.seen.facts.share_ns <= a.line_ns + 1);
@@ -224,11 +225,54 @@ static void lessons(void **state)
     }
 }
 
+/* Stages of exact plans: no edge leads back, and an order that keeps to them is worth at least what the few orders are. */
+static void exact_plans(void **state)
+{
+    (void)state;
+    uint32_t n_exact = 0;
+
+    for (uint64_t i = 0; i < 12; i++) {
+        struct dp_net_walk ask = {.max_steps = UINT64_MAX - 1};
+        struct dp_net_code code;
+        struct dp_lesson l;
+        struct dp_net net;
+        uint32_t *stage, *order;
+        uint64_t load, steps = 0;
+        int rc;
+
+        assert_int_equal(dp_lesson_create(&l, 3, i, true, NULL), 0);
+        assert_non_null(stage = calloc(l.units.n, sizeof *stage));
+        assert_non_null(order = calloc(l.units.n, sizeof *order));
+        rc = dp_lesson_exact(&l, stage, NULL);
+        assert_true(rc >= 0);
+        if (rc > 0) {
+            n_exact++;
+            for (uint32_t v = 0; v < l.units.n; v++)
+                for (uint32_t k = l.units.pred_at[v]; k < l.units.pred_at[v + 1]; k++)
+                    assert_true(stage[l.units.pred[k]] <= stage[v]);
+            dp_net_init(&net, i);
+            ask.stage = stage;
+            assert_int_equal(dp_net_encode(&code, &net, &l.seen, NULL), 0);
+            assert_int_equal(dp_net_order(&net, &l.seen, &code, &ask, order, &steps, NULL), 1);
+            for (uint32_t k = 1; k < l.units.n; k++)
+                assert_true(stage[order[k - 1]] <= stage[order[k]]);
+            assert_int_equal(dp_lesson_load(&l, order, &load, NULL), 0);
+            assert_true(load <= l.line_ns);
+            dp_net_code_release(&code);
+        }
+        free(stage);
+        free(order);
+        dp_lesson_release(&l);
+    }
+    assert_in_range(n_exact, 4, 12);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_file), cmocka_unit_test(same_network), cmocka_unit_test(gets_better),
-        cmocka_unit_test(ended), cmocka_unit_test(team), cmocka_unit_test(methods), cmocka_unit_test(lessons),
+        cmocka_unit_test(ended), cmocka_unit_test(team), cmocka_unit_test(methods),
+        cmocka_unit_test(lessons), cmocka_unit_test(exact_plans),
     };
 
     return cmocka_run_group_tests_name("learn_train", tests, NULL, NULL);
