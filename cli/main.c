@@ -60,7 +60,8 @@ const struct dp_command dp_commands[] = {
     {"learn", "networks that make orders of graphs, for plan --weights", "-o FILE [OPTION...] | --evaluate=FILE GRAPH...",
      "Trains small networks that put the nodes of a graph into an order, on generated graphs, and writes those that\n"
      "are best together, random rules among them. The same seed gives the same file, byte for byte. Says on stderr\n"
-     "how far it is; 1000 iterations take some minutes of a core.\n\n"
+     "how far it is; 1000 iterations take some minutes of a core. With --method=drl-pp the network places nodes itself,\n"
+     "for plan --algorithm=drl-pp.\n\n"
      "--evaluate=FILE GRAPH... plans every graph for 4, 8 and 16 devices, a profile at 1.25, 5 and 12 GB/s each, by orders\n"
      "of the file's networks, and in the same CPU time by random rules, by moves alone, by annealing, by a genetic\n"
      "algorithm and by networks whose weights were shuffled; and says whether what was learned is better.",

@@ -80,7 +80,7 @@ static const struct option_entry entries[] = {
     {DP_TAKES_PLAN, OPT_SPEED, "speed", "LIST", "of each accelerator along the pipeline, such as 1,1,0.5 (default: all 1)"},
     {DP_TAKES_PLAN, OPT_ALGORITHM, "algorithm", "NAME", "how to search, instead of auto; help: list them"},
     {DP_TAKES_PLAN, OPT_VIRTUAL_WORKERS, "virtual-workers", "HOW", "of hetpipe: np, ed, hd or any, with a number like ed:4 (default: any)"},
-    {DP_TAKES_PLAN, OPT_WEIGHTS, "weights", "FILE", "networks that propose orders, written by dynpipe learn"},
+    {DP_TAKES_PLAN, OPT_WEIGHTS, "weights", "FILE", "networks that propose orders, or place units, written by dynpipe learn"},
     {DP_TAKES_PLAN, OPT_POLICY, "policy", "POLICY", "cut the resulting order again with this policy; ./FILE.so: your own"},
     {DP_TAKES_PLAN | DP_TAKES_SIMULATE, OPT_STRAIGHT, "straight", NULL, "of a profile: one device a stage, no replicas"},
     {DP_TAKES_PLAN, OPT_TRADE, "trade", NULL, "also plan for every smaller number of devices: what each would give and cost"},

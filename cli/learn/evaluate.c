@@ -104,6 +104,8 @@ int dp_learn_evaluate(const struct dp_cli *cli, struct dp_err *err)
     int rc = dp_weights_read(cli->learn.evaluate, &weights, err);
 
     if (rc == 0)
+        rc = dp_weights_want(cli->learn.evaluate, &weights, DP_WEIGHTS_ORDERS, err);
+    if (rc == 0)
         rc = dp_weights_shuffle(&weights, cli->simulate.seed, &shuffled, err);
     if (rc == 0)
         show_head();

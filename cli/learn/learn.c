@@ -3,12 +3,14 @@
  * policies/learn. */
 #include "config.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli/learn/learn.h"
 #include "cli/show/save.h"
+#include "common/numbers.h"
 #include "policies/learn/team.h"
 #include "policies/learn/train.h"
 
@@ -16,6 +18,7 @@
 #define SAID 10u         /* times that a training says how far it is */
 
 struct progress {
+    const char *what; /* is made */
     uint32_t iterations;
     float sum; /* of rewards since it was told last */
     uint32_t n;
@@ -30,8 +33,8 @@ static bool tell(void *arg, uint32_t iteration, float reward)
     p->n++;
     if (done * SAID / p->iterations == (done - 1) * SAID / p->iterations)
         return true;
-    fprintf(stderr, "dynpipe learn: %u of %u iterations, orders %+.2f %% above the few orders\n", (unsigned)done, p->iterations,
-            -100.0 * (double)p->sum / p->n);
+    fprintf(stderr, "dynpipe learn: %u of %u iterations, %s %+.2f %% above the few orders\n", (unsigned)done, p->iterations, p->what,
+            100.0 * expm1(-(double)p->sum / p->n));
     p->sum = 0;
     p->n = 0;
     return true;
@@ -40,7 +43,8 @@ static bool tell(void *arg, uint32_t iteration, float reward)
 static int learn(const struct dp_cli *cli, enum dp_learn_method method, struct dp_err *err)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    struct progress p = {.iterations = cli->simulate.iterations ? (uint32_t)cli->simulate.iterations : ITERATIONS};
+    struct progress p = {.what = method == DP_LEARN_DRL_PP ? "placements" : "orders",
+                         .iterations = cli->simulate.iterations ? (uint32_t)cli->simulate.iterations : ITERATIONS};
     struct dp_learn ask = {.method = method,
                            .seed = cli->simulate.seed,
                            .iterations = p.iterations,
@@ -56,9 +60,11 @@ static int learn(const struct dp_cli *cli, enum dp_learn_method method, struct d
         ask.threads = processors < 1 ? 1 : processors > DP_TEAM_MOST ? DP_TEAM_MOST : (uint32_t)processors;
     if (dp_learn_run(&ask, &w, err) == 0 && dp_weights_encode(&w, &data, &bytes, err) == 0 &&
         dp_show_save(cli->learn.output, data, bytes, err) == 0) {
-        printf("%s: %u networks, after %u iterations of %s with seed %llu; CRC %08x\n", cli->learn.output, w.n, ask.iterations,
+        printf("%s: %u network%s, after %u iterations of %s with seed %llu; CRC %08x\n", cli->learn.output, w.n,
+               dp_plural(w.n), ask.iterations,
                dp_learn_method_name(ask.method), (unsigned long long)ask.seed, w.crc);
-        fprintf(stderr, "dynpipe learn: of %u networks %u were trained, the others are random rules\n", w.n, w.n_trained);
+        if (w.kind == DP_WEIGHTS_ORDERS)
+            fprintf(stderr, "dynpipe learn: of %u networks %u were trained, the others are random rules\n", w.n, w.n_trained);
         rc = 0;
     }
     dp_weights_release(&w);

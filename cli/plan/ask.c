@@ -199,7 +199,7 @@ static int parse(const struct dp_cli *cli, const struct dp_graph *g, struct dp_p
 
 static bool takes_weights(enum dp_plan_algorithm a)
 {
-    return a == DP_PLAN_AUTO || a == DP_PLAN_LINE || a == DP_PLAN_LEARNED || a == DP_PLAN_HIERARCHICAL;
+    return a == DP_PLAN_AUTO || a == DP_PLAN_LINE || a == DP_PLAN_LEARNED || a == DP_PLAN_DRL_PP || a == DP_PLAN_HIERARCHICAL;
 }
 
 /* What classes of devices do not go with. */
@@ -281,7 +281,8 @@ static int check(const struct dp_graph *g, const struct dp_plan_problem *q, stru
         return dp_err_set(err, DP_EINVAL, "--policy: a policy cuts for accelerators only: --cpus=0");
     if (q->has_weights && !takes_weights(q->algorithm))
         return dp_err_set(err, DP_EINVAL,
-                          "--weights: --algorithm=%s makes its own orders; learned, line, hierarchical and auto take those of networks",
+                          "--weights: --algorithm=%s makes its own orders; learned, line, hierarchical and auto take those of networks, "
+                          "drl-pp one that places units",
                           name);
     if (q->is_straight && q->algorithm != DP_PLAN_HIERARCHICAL && q->algorithm != DP_PLAN_CLASSES)
         return dp_err_set(err, DP_EINVAL, "--straight: only the algorithms hierarchical and classes make replicas");

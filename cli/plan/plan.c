@@ -249,6 +249,7 @@ int dp_plan_search(const struct dp_plan_problem *q, struct dp_graph *g, struct d
                                   .seed = q->seed,
                                   .search_steps = max_steps,
                                   .source = dp_plan_source(q),
+                                  .placer = dp_plan_placer(q),
                                   .watch = &patience.watch};
 
     dp_plan_patience_init(&patience, q->time_limit_s);

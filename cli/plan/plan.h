@@ -9,6 +9,7 @@
 #include "cli/command/policy.h"
 #include "cli/show/canvas.h"
 #include "policies/graph/papers/hetpipe.h"
+#include "policies/learn/place.h"
 #include "policies/learn/propose.h"
 #include "policies/saving/trade.h"
 
@@ -41,20 +42,22 @@ struct dp_plan_problem {
 int dp_plan_ask(const struct dp_cli *cli, const struct dp_graph *g, struct dp_plan_problem *q,
                 struct dp_err *err);
 
-/* A file of networks that learned to make orders, and what became of reading it. */
+/* A file of networks that learned to make orders, or of one that places units, and what became of reading it. */
 struct dp_plan_networks {
     char path[4096];
     struct dp_weights weights;
     struct dp_order_source source; /* of the weights, where there are some */
+    struct dp_place_source placer;
     struct dp_err err;             /* why there are none */
 };
 
-/* q->networks = what --weights names, or with --algorithm=learned the file that is installed; where neither is asked for, NULL.
- * returns 0, or -1: --algorithm=learned has no networks, or no memory. Other algorithms go
+/* q->networks = what --weights names, or with --algorithm=learned or drl-pp the file that is installed; where neither is asked for, NULL.
+ * returns 0, or -1: these have no networks, or no memory. Other algorithms go
  * on without. */
 int dp_plan_networks_read(const struct dp_cli *cli, struct dp_plan_problem *q, struct dp_err *err);
 void dp_plan_networks_release(struct dp_plan_problem *q);
-/* For a search; NULL: no networks. */
+/* For a search, and for drl-pp; NULL: no networks. */
+const struct dp_place_source *dp_plan_placer(const struct dp_plan_problem *q);
 const struct dp_order_source *dp_plan_source(const struct dp_plan_problem *q);
 /* What the answer tells of them; new reference. */
 json_t *dp_plan_networks_json(const struct dp_plan_problem *q, const struct dp_graph_plan *p);

@@ -13,6 +13,7 @@ policies_libdpgraph_a_SOURCES = \
 	policies/graph/maxload/flow.c policies/graph/maxload/flow.h \
 	policies/graph/maxload/lean.c policies/graph/maxload/lean.h \
 	policies/graph/maxload/maxload.c policies/graph/maxload/maxload.h policies/graph/maxload/plan_maxload.c \
+	policies/graph/maxload/parts.c policies/graph/maxload/parts.h policies/graph/maxload/try_parts.c \
 	policies/graph/maxload/refine.c policies/graph/maxload/refine.h \
 	policies/graph/maxload/walk.c policies/graph/maxload/walk.h \
 	policies/graph/search/closure.c policies/graph/search/closure.h policies/graph/search/draw.h \

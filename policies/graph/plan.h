@@ -17,6 +17,7 @@
     A(ANNEAL, "anneal", "likewise, and moves that cool down: to compare with")                                 \
     A(GENETIC, "genetic", "likewise, of orders that are bred: to compare with")                                \
     A(LEARNED, "learned", "likewise, of orders by networks (--weights), and moves in the best plans")            \
+    A(DRL_PP, "drl-pp", "DRL-PP: a network (--weights) cuts and places by itself: to compare with")             \
     A(HIERARCHICAL, "hierarchical", "PipeDream: stages with replicas, networks with levels; profiles only") \
     A(2BW, "2bw", "PipeDream-2BW: stages of equal width, with recomputation or without; profiles only")         \
     A(ALPA, "alpa", "Alpa between operators: the least iteration of stages on submeshes; profiles only")        \
@@ -78,7 +79,7 @@ struct dp_graph_plan {
     uint32_t more_weights;            /* versions of the weights that are kept besides the newest one */
     uint32_t microbatch;              /* microbatches of the file in one of the plan; 0 or 1: as the file has them */
     uint64_t line_ns;                 /* best answer over a few orders (line.h); 0: not looked for, or none fits */
-    uint32_t n_orders;                /* that were cut, those of the search included */
+    uint32_t n_orders;                /* that were cut, those of the search included; DRL_PP: placements that were tried */
     uint32_t n_learned;               /* of them: those of the source */
     uint64_t learned_ns;              /* the best of these, before units moved; 0: none was cut, or none within what others had */
     uint32_t n_units, n_ideals;       /* n_ideals 0: too many to list */
@@ -98,6 +99,7 @@ struct dp_plan_maxload {
     uint64_t seed;         /* of the search for orders (search/search.h) */
     uint64_t search_steps; /* of it; 0: a part of a second, UINT64_MAX: until the watch ends it */
     const struct dp_order_source *source; /* of orders for the search, which LEARNED needs; NULL: rules alone */
+    const struct dp_place_source *placer; /* DRL_PP alone, which takes equal accelerators only */
 };
 
 /* g: finished, with its bandwidth set where it is a profile. *out is the caller's to release, whatever

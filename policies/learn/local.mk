@@ -5,10 +5,11 @@ noinst_LIBRARIES += policies/libdplearn.a
 LEARN_CFLAGS = $(AM_CFLAGS) -ffp-contract=off -fno-fast-math
 policies_libdplearn_a_CFLAGS = $(LEARN_CFLAGS)
 policies_libdplearn_a_SOURCES = \
+	policies/learn/cutter.c policies/learn/cutter.h policies/learn/cutter_back.c policies/learn/cutter_inside.h policies/learn/drl_pp.c \
 	policies/learn/dense.h policies/learn/encoder.c policies/learn/encoder.h \
 	policies/learn/evaluate.c policies/learn/evaluate.h policies/learn/family.c policies/learn/family.h \
 	policies/learn/es.c policies/learn/floats.h policies/learn/imitate.c policies/learn/lesson.c policies/learn/lesson.h policies/learn/net.c policies/learn/net.h \
-	policies/learn/ppo.c policies/learn/propose.c policies/learn/propose.h policies/learn/select.c policies/learn/team.c policies/learn/team.h policies/learn/train.c policies/learn/train.h \
+	policies/learn/ppo.c policies/learn/place.c policies/learn/place.h policies/learn/propose.c policies/learn/propose.h policies/learn/select.c policies/learn/team.c policies/learn/team.h policies/learn/train.c policies/learn/train.h \
 	policies/learn/weights.c policies/learn/weights.h
 EXTRA_DIST += policies/learn/README.md
 
@@ -34,10 +35,13 @@ bench-learned: policies/learn/bench/bench_learned
 EXTRA_DIST += policies/learn/bench/README.md
 
 if HAVE_CMOCKA
-learn_tests = tests/unit/policies/test_learn_evaluate tests/unit/policies/test_learn_net tests/unit/policies/test_learn_train tests/unit/policies/test_learn_weights
+learn_tests = tests/unit/policies/test_learn_cutter tests/unit/policies/test_learn_evaluate tests/unit/policies/test_learn_net tests/unit/policies/test_learn_train tests/unit/policies/test_learn_weights
 learn_libs = policies/libdplearn.a policies/libdpgraph.a common/libdpcommon.a $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm -lpthread
 check_PROGRAMS += $(learn_tests)
 TESTS += $(learn_tests)
+tests_unit_policies_test_learn_cutter_SOURCES = tests/unit/policies/test_learn_cutter.c tests/unit/unit.h
+tests_unit_policies_test_learn_cutter_CFLAGS = $(LEARN_CFLAGS)
+tests_unit_policies_test_learn_cutter_LDADD = $(learn_libs)
 tests_unit_policies_test_learn_evaluate_SOURCES = tests/unit/policies/test_learn_evaluate.c tests/unit/unit.h
 tests_unit_policies_test_learn_evaluate_LDADD = $(learn_libs)
 tests_unit_policies_test_learn_net_SOURCES = tests/unit/policies/test_learn_net.c tests/unit/unit.h

@@ -51,13 +51,13 @@ uint64_t dp_learner_draws(const struct dp_learner *l, uint64_t what)
     return dp_draw_stream(dp_draw_stream(l->ask->seed, l->iteration + 1), what);
 }
 
-void dp_learner_step(struct dp_learner *l, struct dp_net *grad, float rate)
+/* One of Adam: weights w [n] against g, with moments m and v. */
+static void step(struct dp_learner *l, size_t n, float *w, float *m, float *v, const float *g, float rate)
 {
-    float *g = dp_net_numbers(grad), *m = dp_net_numbers(&l->first), *v = dp_net_numbers(&l->second), *w = dp_net_numbers(&l->net);
     float square = 0, by = 1, done = (float)l->iteration / (float)l->ask->iterations;
 
     rate *= 1.0f - 0.9f * done;
-    for (size_t k = 0; k < DP_NET_SIZE; k++)
+    for (size_t k = 0; k < n; k++)
         square += g[k] * g[k];
     if (square > MOST_LENGTH * MOST_LENGTH)
         by = MOST_LENGTH / sqrtf(square);
@@ -65,13 +65,31 @@ void dp_learner_step(struct dp_learner *l, struct dp_net *grad, float rate)
         l->fade_first *= 0.9f;
         l->fade_second *= 0.999f;
     }
-    for (size_t k = 0; k < DP_NET_SIZE; k++) {
+    for (size_t k = 0; k < n; k++) {
         float d = g[k] * by;
 
         m[k] = 0.9f * m[k] + 0.1f * d;
         v[k] = 0.999f * v[k] + 0.001f * d * d;
         w[k] -= rate * (m[k] / (1.0f - l->fade_first)) / (sqrtf(v[k] / (1.0f - l->fade_second)) + 1e-8f);
     }
+}
+
+void dp_learner_step(struct dp_learner *l, struct dp_net *grad, float rate)
+{
+    step(l, DP_NET_SIZE, dp_net_numbers(&l->net), dp_net_numbers(&l->first), dp_net_numbers(&l->second), dp_net_numbers(grad), rate);
+}
+
+void dp_learner_step_cutter(struct dp_learner *l, struct dp_cutter *grad, float rate)
+{
+    step(l, DP_CUTTER_SIZE, dp_cutter_numbers(&l->cutter), dp_cutter_numbers(&l->first_cutter), dp_cutter_numbers(&l->second_cutter),
+         dp_cutter_numbers(grad), rate);
+}
+
+void dp_learner_begin(struct dp_learner *l, const struct dp_learn *ask)
+{
+    *l = (struct dp_learner){.ask = ask, .fade_first = 1, .fade_second = 1};
+    dp_net_init(&l->net, ask->seed);
+    dp_cutter_init(&l->cutter, ask->seed);
 }
 
 int dp_learner_once(struct dp_learner *l, float *reward, struct dp_err *err)
@@ -98,7 +116,7 @@ static int iterate(struct dp_learner *l, struct dp_err *err)
     for (uint32_t i = 0; i < DP_LEARN_LESSONS; i++)
         dp_lesson_release(&l->lesson[i]);
     memset(l->lesson, 0, sizeof l->lesson);
-    if (rc == 0 && !dp_net_check(&l->net))
+    if (rc == 0 && !(dp_net_check(&l->net) && dp_cutter_check(&l->cutter)))
         rc = dp_err_set(err, DP_EINVAL, "iteration %u: a weight is no number, or too large", l->iteration);
     if (rc == 0 && l->ask->on_iteration && !l->ask->on_iteration(l->ask->arg, l->iteration, reward))
         rc = dp_err_set(err, DP_EINVAL, "ended after %u iterations", l->iteration + 1);
@@ -117,13 +135,18 @@ int dp_learn_run(const struct dp_learn *ask, struct dp_weights *w, struct dp_err
         rc = dp_err_set(err, DP_ENOMEM, "learning: out of memory");
         goto out;
     }
-    l->ask = ask;
-    l->fade_first = l->fade_second = 1;
-    dp_net_init(&l->net, ask->seed);
+    dp_learner_begin(l, ask);
     for (; rc == 0 && l->iteration < ask->iterations; l->iteration++) {
         rc = iterate(l, err);
         if (rc == 0 && (uint64_t)(l->iteration + 1) * KEPT / ask->iterations > (uint64_t)l->iteration * KEPT / ask->iterations)
             pool[n++] = l->net;
+    }
+    if (rc == 0)
+        rc = dp_family_hash(&w->families_hash, err);
+    if (ask->method == DP_LEARN_DRL_PP) {
+        if (rc == 0)
+            rc = dp_weights_hold_cutter(w, &l->cutter, err);
+        goto out;
     }
     n_trained = n;
     for (uint32_t i = 0; i < RULES; i++) {
@@ -132,8 +155,6 @@ int dp_learn_run(const struct dp_learn *ask, struct dp_weights *w, struct dp_err
         dp_rule_draw(&rule, ask->seed, i);
         dp_net_of_rule(&pool[n++], &rule);
     }
-    if (rc == 0)
-        rc = dp_family_hash(&w->families_hash, err);
     if (rc == 0)
         rc = dp_learn_select(ask, pool, n_trained, n, w, err);
 out:

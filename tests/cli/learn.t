@@ -41,6 +41,38 @@ is "$(jq -c '.plan | [.algorithm, .networks.orders > 0, .networks.orders <= .net
 exit_is 0 "auto, too, with replicas" "${plan[@]}" --weights="$tmp/one.dpw" --json
 is "$(jq -c '.plan | [.algorithm, .networks.error]' <<<"$out")" '["hierarchical",null]' "has read them"
 
+# DRL-PP's way: another kind of file, and no dynamic program.
+exit_is 0 "learns to place" learn -o "$tmp/parts.dpw" --iterations=2 --threads=1 --seed=6 --method=drl-pp
+like "$out" "^$tmp/parts.dpw: 1 network, after 2 iterations of drl-pp with seed 6" "says so"
+like "$err" "2 of 2 iterations, placements [+-][0-9.]+ % above the few orders" "and what they are worth"
+exit_is 0 "with two threads" learn -o "$tmp/parts2.dpw" --iterations=2 --threads=2 --seed=6 --method=drl-pp
+runs "the same file" cmp "$tmp/parts.dpw" "$tmp/parts2.dpw"
+is "$(head -c 7 "$tmp/parts.dpw")" DPPARTS "which says what kind it is"
+exit_is 0 "--algorithm=drl-pp" "${plan[@]}" --algorithm=drl-pp --weights="$tmp/parts.dpw"
+like "$(tr -s ' \n' ' ' <<<"$out")" "networks [^ ]*/parts.dpw: it placed the units itself" "says which network"
+like "$(tr -s ' \n' ' ' <<<"$out")" "why a network placed the units [0-9]+ times, and nothing else was tried" "and how"
+drawn=$("$dynpipe" "${plan[@]}" --algorithm=drl-pp --weights="$tmp/parts.dpw" --json)
+is "$(jq -c --argjson exact "$("$dynpipe" "${plan[@]}" --json --algorithm=line | jq .plan.load_ns)" \
+    '.plan | [.algorithm, .networks.orders, .orders > 1, .load_ns >= $exact, (.stages | length) <= 5]' <<<"$drawn")" \
+    '["drl-pp",null,true,true,true]' "as JSON"
+is "$("$dynpipe" "${plan[@]}" --algorithm=drl-pp --weights="$tmp/parts2.dpw" --json | jq -c .plan.stages)" \
+    "$(jq -c .plan.stages <<<"$drawn")" "the same each time"
+exit_is 1 "orders are no placements" "${plan[@]}" --algorithm=drl-pp --weights="$tmp/one.dpw"
+like "$err" "--algorithm=drl-pp: $tmp/one.dpw: its networks make orders" "says so"
+exit_is 1 "and the other way round" "${plan[@]}" --algorithm=learned --weights="$tmp/parts.dpw"
+like "$err" "--algorithm=learned: $tmp/parts.dpw: its network makes no orders" "says so, too"
+exit_is 1 "--evaluate compares orders" learn --evaluate="$tmp/parts.dpw" "$tmp/chains.txt"
+exit_is 1 "more devices than it knows" plan "$tmp/chains.txt" --devices=17 --bandwidth=1.25 --algorithm=drl-pp --weights="$tmp/parts.dpw"
+like "$err" "its network knows 16 devices at most, not 17" "says so"
+exit_is 1 "unequal devices" "${plan[@]}" --speed=1,1,2,1,1 --algorithm=drl-pp --weights="$tmp/parts.dpw"
+like "$err" "drl-pp knows equal accelerators alone" "are refused"
+exit_is 1 "too little memory" "${plan[@]}" --memory=0.000000001 --algorithm=drl-pp --weights="$tmp/parts.dpw"
+head -c 1000 "$tmp/parts.dpw" >"$tmp/shortparts.dpw"
+exit_is 1 "a damaged file" "${plan[@]}" --algorithm=drl-pp --weights="$tmp/shortparts.dpw"
+like "$err" "shortparts.dpw: 1000 bytes, but 1 networks take [0-9]+" "with the reason"
+DYNPIPE_DATA=$tmp/none exit_is 1 "no file anywhere" "${plan[@]}" --algorithm=drl-pp
+like "$err" "parts.dpw: .*; use --weights=FILE of .dynpipe learn --method=drl-pp -o FILE" "says how to make one"
+
 # A file that is damaged, or not there.
 head -c 1000 "$tmp/one.dpw" >"$tmp/short.dpw"
 exit_is 1 "learned, of a damaged file" "${plan[@]}" --algorithm=learned --weights="$tmp/short.dpw"
@@ -71,11 +103,11 @@ exit_is 1 "a damaged file of networks" learn --evaluate="$tmp/short.dpw" "$tmp/t
 like "$err" "short.dpw: 1000 bytes" "names it"
 
 exit_is 0 "--method=help" learn --method=help
-is "$(cut -d' ' -f1 <<<"$out")" $'ppo\nes\nimitation' "lists the methods"
+is "$(cut -d' ' -f1 <<<"$out")" $'ppo\nes\nimitation\ndrl-pp' "lists the methods"
 exit_is 2 "no file" learn --iterations=1
 like "$err" "no file to write; use .dynpipe learn -o FILE" "says what to do"
 exit_is 2 "a method that is none" learn -o "$tmp/x.dpw" --method=sarsa
-like "$err" "--method=sarsa: unknown method 'sarsa'; expected one of ppo, es, imitation" "names those that there are"
+like "$err" "--method=sarsa: unknown method 'sarsa'; expected one of ppo, es, imitation, drl-pp" "names those that there are"
 for n in 0 65 1.5 x; do exit_is 2 "--threads=$n" learn -o "$tmp/x.dpw" --threads="$n"; done
 exit_is 1 "a folder that is not there" learn -o "$tmp/nowhere/x.dpw" --iterations=1
 runs "nothing is left behind" test ! -e "$tmp/x.dpw"

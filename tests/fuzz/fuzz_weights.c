@@ -19,7 +19,7 @@ static void look(const uint8_t *data, size_t bytes)
         if (w.n < 1 || w.n > DP_WEIGHTS_MOST)
             fuzz_die("a file with no networks, or too many, was taken");
         for (uint32_t i = 0; i < w.n; i++)
-            if (!dp_net_check(&w.net[i]))
+            if (!(w.kind == DP_WEIGHTS_PARTS ? dp_cutter_check(&w.cutter[i]) : dp_net_check(&w.net[i])))
                 fuzz_die("a number that is none was taken");
     }
     dp_weights_release(&w);
@@ -47,7 +47,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 void fuzz_make_seeds(void)
 {
     static struct dp_net net[2];
-    struct dp_weights w = {.seed = 5, .net = net};
+    static struct dp_cutter cutter;
+    struct dp_weights w = {.seed = 5, .net = net}, parts = {.kind = DP_WEIGHTS_PARTS, .n = 1, .seed = 5, .cutter = &cutter};
     char *data;
     size_t bytes;
 
@@ -59,4 +60,9 @@ void fuzz_make_seeds(void)
         fuzz_seed(data, bytes);
         free(data);
     }
+    dp_cutter_init(&cutter, 1);
+    if (dp_weights_encode(&parts, &data, &bytes, NULL) < 0)
+        fuzz_die("a seed cannot be written");
+    fuzz_seed(data, bytes);
+    free(data);
 }

@@ -13,6 +13,7 @@
 #include "policies/graph/line.h"
 #include "policies/graph/maxload/bound.h"
 #include "policies/graph/maxload/maxload.h"
+#include "policies/graph/maxload/parts.h"
 #include "policies/graph/maxload/refine.h"
 #include "policies/graph/search/search.h"
 
@@ -349,9 +350,11 @@ static void say_why(struct search *s)
 
     if (p->is_optimal)
         snprintf(how, sizeof how, "all %u ideals were searched", p->n_ideals);
-    else if (p->load_ns == p->bound_ns)
+    else if (p->load_ns == p->bound_ns && p->algorithm != DP_PLAN_DRL_PP)
         snprintf(how, sizeof how, "%u order%s of its %u units %s cut, and the lower bound is reached", p->n_orders, dp_plural(p->n_orders),
                  p->n_units, p->n_orders == 1 ? "was" : "were");
+    else if (p->algorithm == DP_PLAN_DRL_PP)
+        snprintf(how, sizeof how, "a network placed the units %u time%s, and nothing else was tried", p->n_orders, dp_plural(p->n_orders));
     else if (p->was_ended)
         snprintf(how, sizeof how, "the time limit ended the search, and a better plan may lie in the gap");
     else
@@ -419,6 +422,24 @@ static int find_bound(struct search *s, struct dp_err *err)
     return 0;
 }
 
+/* Orders, ideals and more orders. */
+static int try_all(struct search *s, struct dp_err *err)
+{
+    struct dp_graph_plan *p = s->out;
+
+    if (p->bound_ns != UINT64_MAX && try_orders(s, err) < 0)
+        return -1;
+    p->n_ideals = s->is_chain ? s->units.n + 1 : 0;
+    p->is_optimal = s->is_chain && !p->was_ended;
+    if (s->ask->algorithm <= DP_PLAN_EXACT && p->bound_ns != UINT64_MAX && !p->was_ended && !p->is_optimal && try_exact(s, err) < 0)
+        return -1;
+    if (s->ask->algorithm == DP_PLAN_EXACT && !p->is_optimal && *p->why)
+        return dp_err_set(err, DP_ENOMEM, "no exact answer: %s", p->why);
+    if (p->bound_ns != UINT64_MAX && !p->was_ended && !p->is_optimal && search_orders(s, err) < 0)
+        return -1;
+    return 0;
+}
+
 static int search_all(struct search *s, struct dp_err *err)
 {
     struct dp_graph_plan *p = s->out;
@@ -432,15 +453,8 @@ static int search_all(struct search *s, struct dp_err *err)
     p->single_ns = dp_plan_time_ns(p->single_ns, fastest);
     if (find_bound(s, err) < 0)
         return -1;
-    if (p->bound_ns != UINT64_MAX && try_orders(s, err) < 0)
-        return -1;
-    p->n_ideals = s->is_chain ? s->units.n + 1 : 0;
-    p->is_optimal = s->is_chain && !p->was_ended;
-    if (s->ask->algorithm <= DP_PLAN_EXACT && p->bound_ns != UINT64_MAX && !p->was_ended && !p->is_optimal && try_exact(s, err) < 0)
-        return -1;
-    if (s->ask->algorithm == DP_PLAN_EXACT && !p->is_optimal && *p->why)
-        return dp_err_set(err, DP_ENOMEM, "no exact answer: %s", p->why);
-    if (p->bound_ns != UINT64_MAX && !p->was_ended && !p->is_optimal && search_orders(s, err) < 0)
+    if (s->ask->algorithm != DP_PLAN_DRL_PP ? try_all(s, err) < 0
+                                            : p->bound_ns != UINT64_MAX && dp_parts_try(&s->units, s->ask, &s->best, p, err) < 0)
         return -1;
     if (!s->best.n_stages && p->was_ended)
         return dp_err_set(err, DP_ETIMEOUT, "the time limit ended the search before there was a plan");
@@ -457,6 +471,17 @@ static int search_all(struct search *s, struct dp_err *err)
     return 0;
 }
 
+static int check_placer(const struct dp_plan_maxload *ask, struct dp_err *err)
+{
+    if (!ask->placer)
+        return dp_err_set(err, DP_EINVAL, "no network to place units by");
+    if (ask->n_cpus || ask->speed)
+        return dp_err_set(err, DP_EINVAL, "drl-pp knows equal accelerators alone: no CPUs, and no speeds");
+    if (ask->n_accel > ask->placer->most_devices || ask->n_accel > DP_PARTS_MOST)
+        return dp_err_set(err, DP_EINVAL, "drl-pp: its network knows %u devices at most, not %u", ask->placer->most_devices, ask->n_accel);
+    return 0;
+}
+
 int dp_plan_maxload_find(const struct dp_graph *g, const struct dp_plan_maxload *ask, struct dp_graph_plan *out,
                          struct dp_err *err)
 {
@@ -468,6 +493,8 @@ int dp_plan_maxload_find(const struct dp_graph *g, const struct dp_plan_maxload 
         return dp_err_set(err, DP_EINVAL, "a plan for no device");
     if (ask->algorithm == DP_PLAN_LEARNED && !ask->source)
         return dp_err_set(err, DP_EINVAL, "no networks to learn orders from");
+    if (ask->algorithm == DP_PLAN_DRL_PP && check_placer(ask, err) < 0)
+        return -1;
     if (ask->n_cpus && g->kind == DP_GRAPH_PROFILE)
         return dp_err_set(err, DP_EINVAL, "a profile has no CPU times");
     if (dp_units_create(&s.units, g, err) < 0)

@@ -62,12 +62,6 @@ static void same_file(void **state)
     }
 }
 
-static void begin_one(struct dp_learner *l, const struct dp_learn *ask)
-{
-    *l = (struct dp_learner){.ask = ask, .fade_first = 1, .fade_second = 1};
-    dp_net_init(&l->net, ask->seed);
-}
-
 static void open_lessons(struct dp_learner *l, uint32_t first)
 {
     for (uint32_t i = 0; i < DP_LEARN_LESSONS; i++)
@@ -85,7 +79,7 @@ static void train_one(struct dp_learner *l, const struct dp_learn *ask)
 {
     float reward;
 
-    begin_one(l, ask);
+    dp_learner_begin(l, ask);
     for (; l->iteration < ask->iterations; l->iteration++) {
         open_lessons(l, l->iteration * DP_LEARN_LESSONS);
         assert_int_equal(dp_learner_once(l, &reward, NULL), 0);
@@ -96,8 +90,7 @@ static void train_one(struct dp_learner *l, const struct dp_learn *ask)
 /* A file may hold random rules alone, which know nothing of a training: what was trained is the same, too, and is not what it began as. */
 static void same_network(void **state)
 {
-    static struct dp_learner one, two;
-    static struct dp_net begin;
+    static struct dp_learner one, two, begin;
 
     (void)state;
     for (int m = 0; m < DP_LEARN_N; m++) {
@@ -106,13 +99,35 @@ static void same_network(void **state)
         train_one(&one, &ask);
         ask.threads = 3;
         train_one(&two, &ask);
-        dp_net_init(&begin, ask.seed);
+        dp_learner_begin(&begin, &ask);
         assert_memory_equal(&one.net, &two.net, sizeof one.net);
-        assert_memory_not_equal(&one.net, &begin, sizeof one.net);
+        assert_memory_equal(&one.cutter, &two.cutter, sizeof one.cutter);
+        assert_int_equal(memcmp(&one.net, &begin.net, sizeof one.net) != 0, m != DP_LEARN_DRL_PP);
+        assert_int_equal(memcmp(&one.cutter, &begin.cutter, sizeof one.cutter) != 0, m == DP_LEARN_DRL_PP);
     }
 }
 
-/* What the network's own orders are worth, in the mean of the lessons. */
+/* Of drawn placements: the likeliest one is one device for all at first. returns: what they are worth, in the mean. */
+static float try_placements(const struct dp_lesson *l, const struct dp_cutter *c)
+{
+    float sum = 0;
+    uint64_t load;
+    struct dp_cutter_code code;
+    struct dp_cutter_tape tape;
+
+    assert_int_equal(dp_cutter_encode(&code, c, &l->seen, NULL), 0);
+    assert_int_equal(dp_cutter_tape_create(&tape, l->units.n, l->n_devices, NULL), 0);
+    for (uint64_t seed = 0; seed < 16; seed++) {
+        dp_cutter_place(c, &l->seen, &code, DP_CUTTER_DRAWN, seed, &tape);
+        assert_int_equal(dp_learn_drl_pp_load(l, &tape, &load, NULL), 0);
+        sum += dp_lesson_reward(l, load) / 16;
+    }
+    dp_cutter_tape_release(&tape);
+    dp_cutter_code_release(&code);
+    return sum;
+}
+
+/* What the network's own orders, or placements, are worth, in the mean of the lessons. */
 static float worth(const struct dp_learner *l)
 {
     float sum = 0;
@@ -120,6 +135,10 @@ static float worth(const struct dp_learner *l)
     for (uint32_t i = 0; i < DP_LEARN_LESSONS; i++) {
         uint64_t load;
 
+        if (l->ask->method == DP_LEARN_DRL_PP) {
+            sum += try_placements(&l->lesson[i], &l->cutter) / DP_LEARN_LESSONS;
+            continue;
+        }
         assert_int_equal(dp_lesson_try(&l->lesson[i], &l->net, 1, &load, NULL), 0);
         sum += dp_lesson_reward(&l->lesson[i], load) / DP_LEARN_LESSONS;
     }
@@ -131,14 +150,14 @@ static float worth(const struct dp_learner *l)
 static void gets_better(void **state)
 {
     (void)state;
-    static const uint64_t seeds[DP_LEARN_N] = {4, 4, 2}; /* of lessons in which there is something to gain */
+    static const uint64_t seeds[DP_LEARN_N] = {4, 4, 2, 4}; /* of lessons in which there is something to gain */
     static struct dp_learner l;
 
     for (int m = 0; m < DP_LEARN_N; m++) {
         const struct dp_learn ask = {.method = (enum dp_learn_method)m, .seed = seeds[m], .iterations = AGAIN, .threads = 2};
         float before, reward;
 
-        begin_one(&l, &ask);
+        dp_learner_begin(&l, &ask);
         open_lessons(&l, 0);
         before = worth(&l);
         for (; l.iteration < ask.iterations; l.iteration++)
@@ -202,7 +221,7 @@ static void methods(void **state)
     assert_int_equal(m, DP_LEARN_ES);
     assert_string_equal(dp_learn_method_name(DP_LEARN_PPO), "ppo");
     assert_int_equal(dp_learn_method_find("reinforce", &m, &err), -1);
-    assert_string_equal(err.text, "unknown method 'reinforce'; expected one of ppo, es, imitation");
+    assert_string_equal(err.text, "unknown method 'reinforce'; expected one of ppo, es, imitation, drl-pp");
 }
 
 /* What is worth 1 % less than the few orders; and a lesson is the same each time. */

@@ -61,6 +61,48 @@ static void round_trip(void **state)
     free(data);
 }
 
+/* The other kind of file: one network that places units. */
+static void round_trip_of_parts(void **state)
+{
+    (void)state;
+    static struct dp_cutter cutter;
+    struct dp_weights w = {.families_hash = 7, .seed = 9}, read;
+    struct dp_err err;
+    size_t bytes;
+    char *data, old;
+
+    dp_cutter_init(&cutter, 3);
+    assert_int_equal(dp_weights_hold_cutter(&w, &cutter, NULL), 0);
+    assert_int_equal(dp_weights_encode(&w, &data, &bytes, NULL), 0);
+    assert_int_equal(bytes, 52 + 4 * DP_CUTTER_SIZE);
+    assert_memory_equal(data, "DPPARTS\0\1\0\0\0\1\0\0\0\20\0\0\0\3\0\0\0", 24);
+    assert_int_equal(dp_weights_parse("parts.dpw", data, bytes, &read, NULL), 0);
+    assert_memory_equal(read.cutter, &cutter, sizeof cutter);
+    assert_null(read.net);
+    assert_true(read.seed == 9 && read.families_hash == 7);
+    assert_int_equal(dp_weights_want("parts.dpw", &read, DP_WEIGHTS_PARTS, NULL), 0);
+    assert_int_equal(dp_weights_want("parts.dpw", &read, DP_WEIGHTS_ORDERS, &err), -1);
+    assert_non_null(strstr(err.text, "parts.dpw: its network makes no orders"));
+    dp_weights_release(&read);
+    for (size_t n = 0; n < bytes; n += n < 60 ? 1 : 997)
+        refuse(data, n, DP_EINVAL, n < 52 ? "no file of weights" : "bytes, but 1 networks take");
+    for (size_t i = 36; i < bytes; i += 331) {
+        data[i] ^= 0x10;
+        refuse(data, bytes, DP_ECORRUPT, "damaged");
+        data[i] ^= 0x10;
+    }
+    old = data[28];
+    data[28] = 9;
+    seal(data, bytes);
+    refuse(data, bytes, DP_EINVAL, "number of devices is 9");
+    data[28] = old;
+    data[32] = 2;
+    seal(data, bytes);
+    refuse(data, bytes, DP_EINVAL, "2 networks, expected 1 to 1");
+    free(data);
+    dp_weights_release(&w);
+}
+
 static void damaged(void **state)
 {
     (void)state;
@@ -178,7 +220,8 @@ static void proposes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip), cmocka_unit_test(damaged), cmocka_unit_test(other_versions), cmocka_unit_test(no_numbers),
+        cmocka_unit_test(round_trip), cmocka_unit_test(round_trip_of_parts), cmocka_unit_test(damaged), cmocka_unit_test(other_versions),
+        cmocka_unit_test(no_numbers),
         cmocka_unit_test(no_file),    cmocka_unit_test(proposes),
     };
 
