@@ -41,7 +41,7 @@ TESTS += tests/campaign.d/judge.t
 # Each starts a Slurm of its own, so they may run at the same time.
 cluster_tests = tests/cluster/0000-harness.t tests/cluster/0001-accounting.t tests/cluster/0010-plugin.t tests/cluster/0015-slices.t tests/cluster/0120-diagnosis.t \
 	tests/cluster/0125-firewall.t tests/cluster/0900-demo.t
-e2e_tests = tests/e2e/0200-release.t tests/e2e/0203-freezing.t tests/e2e/0205-release-twice.t tests/e2e/0206-promise.t tests/e2e/0207-slices.t tests/e2e/0208-newcomers.t tests/e2e/0209-whole-nodes.t tests/e2e/0209-home-leaves.t tests/e2e/0210-faults.t tests/e2e/0211-companions.t tests/e2e/0212-companions-rights.t tests/e2e/0213-growth.t tests/e2e/0214-coordinator-lost.t tests/e2e/0215-journal-faults.t tests/e2e/0216-array-growth.t tests/e2e/0217-home-again.t \
+e2e_tests = tests/e2e/0200-release.t tests/e2e/0203-freezing.t tests/e2e/0205-release-twice.t tests/e2e/0206-promise.t tests/e2e/0207-slices.t tests/e2e/0208-newcomers.t tests/e2e/0209-whole-nodes.t tests/e2e/0209-home-leaves.t tests/e2e/0210-faults.t tests/e2e/0211-companions.t tests/e2e/0212-companions-rights.t tests/e2e/0213-growth.t tests/e2e/0214-coordinator-lost.t tests/e2e/0215-journal-faults.t tests/e2e/0216-array-growth.t tests/e2e/0217-home-again.t tests/e2e/0218-home-requeued.t \
 	tests/e2e/0220-worker-killed.t tests/e2e/0221-worker-lost.t tests/e2e/0222-copied-layers.t tests/e2e/0225-frozen.t tests/e2e/0226-copies.t tests/e2e/0230-worker-stopped.t tests/e2e/0235-node-death.t tests/e2e/0236-node-drain.t \
 	tests/e2e/0240-site-policy.t tests/e2e/0250-time-limit.t tests/e2e/0255-signal-inside.t tests/e2e/0260-parted-rights.t \
 	tests/e2e/0270-late-daemon.t tests/e2e/0280-wireup.t tests/e2e/0285-memory.t \

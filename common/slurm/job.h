@@ -56,6 +56,7 @@ struct dp_slice {
     uint64_t start_s;            /* by the controller's clock */
     bool is_running;             /* false: it is over, and Slurm waits for its processes and its epilog */
     bool is_companion;           /* beside tasks of an array: none itself, but a companion of that array */
+    bool is_older;               /* of a job's companions: submitted before that job's present life */
     uint32_t slice_of;           /* the job, or array, that its comment names; 0: none */
     char node[64];
 };

@@ -259,14 +259,15 @@ static void add_companion(const struct dp_slurm_job *job, void *arg)
     out->n += fill_slice(job, &k->slice) || job->is_queued;
 }
 
-/* Which belong to home's present life shows when home has been seen. An array has none: each task has lives of its own. */
+/* Which belong to home's present life shows when home has been seen. One that waits has asked for none yet, and when it would begin is
+ * Slurm's guess. An array has none: each task has lives of its own. */
 static void sort_lives(struct companions *c)
 {
     struct dp_companions_list *out = c->out;
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < out->n; i++)
-        out->job[i].is_older = out->job[i].submit_s < out->home.start_s;
+        out->job[i].slice.is_older = out->is_home_queued || out->job[i].submit_s < out->home.start_s;
     for (uint32_t i = 0; i < out->n_ended; i++)
         n += c->ended_s[i] >= out->home.start_s && c->ended_s[i] >= c->since_s;
     out->n_ended = n;
@@ -306,6 +307,7 @@ static void say_home(const struct dp_companions_list *all, uint32_t home_job, st
         snprintf(out->home_why, sizeof out->home_why, "job %u %s", home_job, all->is_home_queued ? "waits in the queue" : "is over");
     out->has_home = !out->home_why[0];
     out->is_home_queued = all->is_home_queued;
+    out->home_restarts = all->home.restart_count;
 }
 
 static void add_tasks(const struct dp_companions_list *all, uint32_t array_job_id, struct dp_slices_result *out)
@@ -339,11 +341,9 @@ static void read_companions(const struct dp_slices_request *q, struct dp_slices_
     if (all.home.node[0])
         out->slice[out->n++] = all.home;
     for (uint32_t i = 0; i < all.n; i++) {
-        if (all.job[i].is_older)
-            continue;
         has_node = all.job[i].slice.node[0]; /* also one that was requeued, while something of it is left */
         all.job[i].slice.is_companion = is_array;
-        out->has_waiting |= all.job[i].is_waiting && !is_array;
+        out->has_waiting |= all.job[i].is_waiting && !all.job[i].slice.is_older && !is_array;
         out->is_cut |= has_node && out->n == DP_MAX_SLOTS;
         if (has_node && !out->is_cut)
             out->slice[out->n++] = all.job[i].slice;

@@ -51,9 +51,10 @@ struct dp_slices_result {
     bool is_cancelled;     /* of an array with companions: no task runs or waits any more, and the last to end was cancelled */
     bool has_home;         /* companions: the job that they name runs, and names no other one itself; or a task of that array runs */
     bool is_home_queued;   /* it waits, in the queue again */
+    uint32_t home_restarts; /* which life of it that is; 0 also where Slurm does not show it, or they are an array's */
     char home_why[100];    /* why it does not */
     uint32_t n;
-    struct dp_slice slice[DP_MAX_SLOTS]; /* tasks before companions, else in no order; those with one node */
+    struct dp_slice slice[DP_MAX_SLOTS]; /* tasks before companions, else in no order; those with one node; companions of all lives */
 };
 
 struct dp_slices_request {
@@ -71,7 +72,7 @@ void dp_slices_read(const struct dp_slices_request *q, struct dp_slices_result *
 /* A job that a comment makes a part of a run (slice_comment.h). */
 struct dp_companion {
     struct dp_slice slice; /* node: "" while it waits and has none, not even of a life before; not one that has ended */
-    bool is_waiting, is_older; /* older: submitted before home's present life began, and so no part of it */
+    bool is_waiting;       /* slice.is_older: submitted before home's present life began, or that waits to; so no part of it */
     uint64_t submit_s;
     char reason[24];       /* why it waits, "": a rare one */
 };

@@ -63,7 +63,7 @@ static void count(const struct dp_companions_list *all, struct dp_ask_result *r)
     for (uint32_t i = 0; i < all->n; i++) {
         const struct dp_companion *k = &all->job[i];
 
-        if (k->is_older)
+        if (k->slice.is_older)
             continue;
         r->n_running += !k->is_waiting;
         r->n_waiting += k->is_waiting;
@@ -90,8 +90,8 @@ static int withdraw(struct dp_companion *k, struct dp_ask_result *r)
     }
     k->is_waiting = false;
     r->n_withdrawn += err.code == DP_OK;
-    r->n_running += err.code == DP_EAUTH && !k->is_older;
-    r->n_waiting -= !k->is_older;
+    r->n_running += err.code == DP_EAUTH && !k->slice.is_older;
+    r->n_waiting -= !k->slice.is_older;
     return 0;
 }
 
@@ -99,7 +99,7 @@ static int withdraw(struct dp_companion *k, struct dp_ask_result *r)
 static int withdraw_beyond(struct dp_companions_list *all, uint32_t keep, struct dp_ask_result *r)
 {
     for (uint32_t i = 0; i < all->n; i++)
-        if (all->job[i].is_waiting && all->job[i].is_older && withdraw(&all->job[i], r) < 0)
+        if (all->job[i].is_waiting && all->job[i].slice.is_older && withdraw(&all->job[i], r) < 0)
             return -1;
     while (r->n_waiting > keep) {
         struct dp_companion *newest = NULL;

@@ -190,8 +190,7 @@ static bool goes_on_without_home(struct dp_run *run, const struct dp_job_result 
         take_up(run);
     dp_run_coord_time(run);
     if (run->coord && !run->job.array_job_id && (is_again || (r->rc == 0 && r->job.is_cancelled)))
-        dp_coord_stop(run->coord, is_again ? "the job that asked for the slices was requeued, and goes on from their checkpoint"
-                                           : "the job that asked for the slices was cancelled");
+        dp_coord_stop(run->coord, is_again ? DP_STOP_REQUEUED : "the job that asked for the slices was cancelled");
     return true;
 }
 

@@ -226,11 +226,13 @@ static int seat(struct dp_run *home, const struct dp_group_member *who, struct d
 void slicing_ask_home(struct dp_run *home, const char *node, const struct dp_msg_slice *m, struct dp_msg_slice_rank *out)
 {
     struct dp_group_member who = {.job_id = m->slice, .restart_count = m->restarts, .step_id = m->step_id, .pid = m->pid};
+    const struct dp_slice *slice;
     struct dp_err err = {0};
     struct dp_slicing *s;
     struct dp_group *g;
     char why[256];
     bool is_seen;
+    uint32_t n;
     int at, rc;
 
     *out = (struct dp_msg_slice_rank){.job_id = home->job_id, .slice = m->slice, .pid = m->pid};
@@ -255,7 +257,8 @@ void slicing_ask_home(struct dp_run *home, const char *node, const struct dp_msg
         slicing_read(home);
         return;
     }
-    rc = dp_group_join(g, s->seen.slice, s->seen.n, &who, dp_now_ns(), &err);
+    slice = slicing_seen_of(home, &n);
+    rc = dp_group_join(g, slice, n, &who, dp_now_ns(), &err);
     is_seen = rc >= 0;
     if (rc > 0)
         rc = seat(home, &who, &err);

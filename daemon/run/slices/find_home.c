@@ -28,6 +28,11 @@ bool slicing_are_of_one(const struct dp_run *a, const struct dp_run *b)
     return a->uid == b->uid && slicing_family(a) == slicing_family(b);
 }
 
+bool slicing_is_of_life(const struct dp_slices_result *seen, const struct dp_slice *slice, uint32_t restarts)
+{
+    return !slice->slice_of || seen->array_job_id || slice->is_older == (restarts < seen->home_restarts);
+}
+
 /* A companion may be one of an array: that is seen, not known. */
 static bool is_of_array(const struct dp_run *run, const struct dp_slices_result *seen)
 {
@@ -44,10 +49,18 @@ int slicing_find_home_at(const struct dp_run *run, const struct dp_slices_result
     return -1;
 }
 
-/* Another slice, that runs and is one by its comment. */
-static bool is_marked(const struct dp_run *run, const struct dp_slice *s)
+/* A companion of an earlier life of home's job: its run, if there is any, is of that life. */
+static bool is_older(const struct dp_run *run, const struct dp_slices_result *seen)
 {
-    return s->job_id != run->job_id && s->is_running && s->slice_of;
+    const struct dp_slice *own = dp_group_find_slice(seen->slice, seen->n, run->job_id);
+
+    return own && own->is_older;
+}
+
+/* Another slice, that runs and is one by its comment, of the same life of home. */
+static bool is_marked(const struct dp_run *run, const struct dp_slices_result *seen, const struct dp_slice *s)
+{
+    return s->job_id != run->job_id && s->is_running && s->slice_of && s->is_older == is_older(run, seen);
 }
 
 /* The nth of those, from 0, in the order of Slurm's list; *n_all: how many there are. -1: none. */
@@ -57,7 +70,7 @@ static int find_marked(const struct dp_run *run, const struct dp_slices_result *
 
     *n_all = 0;
     for (uint32_t i = 0; i < seen->n; i++)
-        if (is_marked(run, &seen->slice[i]) && (*n_all)++ == nth)
+        if (is_marked(run, seen, &seen->slice[i]) && (*n_all)++ == nth)
             at = (int)i;
     return at;
 }
@@ -73,8 +86,12 @@ static int find_whom(const struct dp_run *run, const struct dp_slices_result *se
     int at = find_marked(run, seen, 0, &n), home;
 
     *is_via = false;
-    if (!is_of_array(run, seen) && seen->has_home)
+    if (!is_of_array(run, seen) && seen->has_home && !is_older(run, seen))
         return slicing_find_home_at(run, seen);
+    if (is_older(run, seen)) {
+        *is_via = at >= 0;
+        return *is_via ? find_marked(run, seen, s->n_via % n, &n_all) : -1;
+    }
     if (at < 0 || (is_of_array(run, seen) && s->n_none >= n))
         return slicing_find_home_at(run, seen);
     home = is_of_array(run, seen) ? slicing_find_home_at(run, seen) : -1;
@@ -85,7 +102,8 @@ static int find_whom(const struct dp_run *run, const struct dp_slices_result *se
 }
 
 /* A companion that has no run: its home is over, or in a life of which it is no part. What Slurm shows is no older than the
- * companion's own worker, who made us ask. */
+ * companion's own worker, who made us ask. A worker that comes back to its daemon, which was restarted, has one: whoever coordinates it
+ * has all save and stop, and has to be found for that. */
 static bool leave_out(struct dp_run *run, const struct dp_slices_result *seen)
 {
     struct dp_slicing *s = run->slicing;
@@ -94,10 +112,12 @@ static bool leave_out(struct dp_run *run, const struct dp_slices_result *seen)
 
     if (!run->job.slice_of || run->job.array_job_id || s->state != DP_SLICE_WAITS)
         return false;
+    if (is_older(run, seen) && s->is_back)
+        return false;
     if (!seen->has_home && !seen->is_home_queued && find_marked(run, seen, 0, &n) >= 0 &&
         (s->n_none < n || dp_now_ns() - s->since_ns < ALL_NONE_NS))
         return false; /* they may train on without it; or they began as late as this one */
-    if (seen->has_home && dp_group_find_slice(seen->slice, seen->n, run->job_id))
+    if (seen->has_home && dp_group_find_slice(seen->slice, seen->n, run->job_id) && !is_older(run, seen))
         return false;
     s->state = DP_SLICE_REFUSED;
     snprintf(s->text, sizeof s->text, "a slice of job %u, by its comment, and no run is there: %s", run->job.slice_of, why);
@@ -105,11 +125,14 @@ static bool leave_out(struct dp_run *run, const struct dp_slices_result *seen)
     return true;
 }
 
-/* A run that this daemon coordinates, whose job is over. */
-static const struct dp_run *find_outliving(const struct dp_run *run)
+/* A run that this daemon coordinates, whose job is over, of that life of its job that this slice is of. */
+static const struct dp_run *find_outliving(const struct dp_run *run, const struct dp_slices_result *seen)
 {
+    const struct dp_slice *own = dp_group_find_slice(seen->slice, seen->n, run->job_id);
+
     for (const struct dp_run *r = run->daemon->runs; r; r = r->next)
-        if (r != run && r->is_home_over && r->role == DP_RUN_COORD && dp_slices_are(r) && slicing_are_of_one(r, run))
+        if (r != run && r->is_home_over && r->role == DP_RUN_COORD && dp_slices_are(r) && slicing_are_of_one(r, run) &&
+            (!own || slicing_is_of_life(seen, own, r->job.restart_count)))
             return r;
     return NULL;
 }
@@ -145,7 +168,7 @@ void slicing_be_told(struct dp_run *run, uint32_t home_job, uint32_t restarts, c
 void slicing_find_home(struct dp_run *run, const struct dp_slices_result *seen)
 {
     struct dp_slicing *s = run->slicing;
-    const struct dp_run *here = find_outliving(run);
+    const struct dp_run *here = find_outliving(run, seen);
     bool is_via;
     int at;
 

@@ -15,6 +15,9 @@
 #include "daemon/run/run.h"
 #include "daemon/run/slices/group.h"
 
+/* Why a run of companions stops: said where home's daemon hears of it, and where another one coordinates. */
+#define DP_STOP_REQUEUED "the job that asked for the slices was requeued, and goes on from their checkpoint"
+
 /* Is this run's job a slice, as its owner asked? The run of that name may be home at the same time. */
 bool dp_slice_is(const struct dp_run *run);
 

@@ -18,18 +18,33 @@
 #define READ_NS (1000 * DP_MS_NS)  /* least time between two questions to Slurm */
 #define PAUSE_MAX_NS (15 * DP_SECOND_NS) /* most of it */
 
+const struct dp_slice *slicing_seen_of(const struct dp_run *home, uint32_t *n)
+{
+    static struct dp_slice of_life[DP_MAX_SLOTS];
+    const struct dp_slices_result *seen = &home->slicing->seen;
+
+    *n = 0;
+    for (uint32_t i = 0; i < seen->n; i++)
+        if (slicing_is_of_life(seen, &seen->slice[i], home->job.restart_count))
+            of_life[(*n)++] = seen->slice[i];
+    return of_life;
+}
+
 static void tell_coordinator(struct dp_run *home, const char *why)
 {
     static struct dp_job_info now;
     struct dp_slicing *s = home->slicing;
+    const struct dp_slice *slice;
+    uint32_t n;
 
     if (!s->has_job)
         return;
     s->has_job = false;
     if (!home->coord || !dp_slices_are(home))
         return;
+    slice = slicing_seen_of(home, &n);
     if (s->seen.rc == 0 && !s->seen.is_cut && !why)
-        dp_group_job_now(s->group, &s->job, s->seen.slice, s->seen.n, &now);
+        dp_group_job_now(s->group, &s->job, slice, n, &now);
     now.is_running |= home->is_home_over; /* the run's slices do, and home's job, as a daemon that was restarted read it, is over */
     dp_coord_job_read(home->coord, dp_now_ns(), s->seen.rc == 0 && !s->seen.is_cut && !why ? &now : NULL,
                       why ? why : s->seen.is_cut ? "there are more slices than a run may have" : s->seen.text);
@@ -46,10 +61,13 @@ static bool is_all_over(const struct dp_run *run)
 {
     const struct dp_slicing *s = run->slicing;
     static struct dp_job_info now;
+    const struct dp_slice *slice;
+    uint32_t n;
 
     if (!dp_slices_are(run) || s->seen.is_cut)
         return false;
-    dp_group_job_now(s->group, &run->job, s->seen.slice, s->seen.rc == 0 ? s->seen.n : 0, &now);
+    slice = slicing_seen_of(run, &n);
+    dp_group_job_now(s->group, &run->job, slice, s->seen.rc == 0 ? n : 0, &now);
     for (uint32_t i = 0; i < now.n_nodes; i++)
         if (now.slice[i] && now.slice[i] != run->job_id)
             return false;
@@ -64,15 +82,30 @@ static uint64_t pause_ns(const struct dp_run *run)
     return pause_ns < READ_NS ? READ_NS : pause_ns < PAUSE_MAX_NS ? pause_ns : PAUSE_MAX_NS;
 }
 
-/* All tasks of the array are over, by scancel, and left their layers to companions before it was clear that the run is meant. */
-static void stop_with_array(struct dp_run *run)
+/* What the user submitted is over, and companions have its layers: all tasks of an array, by scancel, before it was clear that the run is
+ * meant; or a job that was requeued, while another daemon coordinated, which is lost. */
+static void stop_with_home(struct dp_run *run)
 {
     struct dp_slicing *s = run->slicing;
+    bool is_again = !s->seen.array_job_id && s->seen.home_restarts > run->job.restart_count;
 
-    if (!run->is_home_over || !run->coord || !s->has_seen || !s->seen.is_cancelled || s->is_cancelled)
+    if (!run->is_home_over || !run->coord || !s->has_seen || !(s->seen.is_cancelled || is_again) || s->is_told_stop)
         return;
-    s->is_cancelled = true;
-    dp_coord_stop(run->coord, "the array whose tasks asked for the other slices was cancelled");
+    s->is_told_stop = true;
+    dp_coord_stop(run->coord, is_again ? DP_STOP_REQUEUED : "the array whose tasks asked for the other slices was cancelled");
+}
+
+/* Of home: who is waited for, while the group gathers. */
+static void keep_group(struct dp_run *run)
+{
+    struct dp_slicing *s = run->slicing;
+    const struct dp_slice *slice;
+    uint32_t n;
+
+    if (!s->group)
+        return;
+    slice = slicing_seen_of(run, &n);
+    dp_group_keep(s->group, slice, n, s->seen.has_waiting || dp_companions_may_come(run, s->read_ns));
 }
 
 static void on_read(void *arg, const uint8_t *result, size_t bytes, const char *why)
@@ -105,9 +138,9 @@ static void on_read(void *arg, const uint8_t *result, size_t bytes, const char *
     if (!why && s->seen.rc >= 0)
         s->is_all_over = run->is_home_over && is_all_over(run);
     if (!why)
-        stop_with_array(run);
-    if (s->group && s->has_seen && !why)
-        dp_group_keep(s->group, s->seen.slice, s->seen.n, s->seen.has_waiting || dp_companions_may_come(run, s->read_ns));
+        stop_with_home(run);
+    if (s->has_seen && !why)
+        keep_group(run);
     tell_coordinator(run, why);
 }
 

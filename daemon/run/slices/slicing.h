@@ -44,7 +44,7 @@ struct dp_slicing {
     uint32_t grows;          /* number of the coordinator's request that was asked for with them; 0: none was under way */
     uint64_t missed_ns, replaced_ns, pause_ns; /* since when slices are missing; asked for others last; not again for so long */
     bool is_all_over;        /* no slice of a run that outlives its job is left in Slurm */
-    bool is_cancelled;       /* nor is any task of its array, and the last was cancelled: said once */
+    bool is_told_stop;       /* the coordinator, because the job, or array, that asked for the others was cancelled or requeued */
     bool has_job, must_read; /* the coordinator waits for what the slices are; must: a question that is older is under way */
     struct dp_job_info job;
 };
@@ -59,6 +59,8 @@ uint32_t slicing_family(const struct dp_run *run);
 bool slicing_may_be_home(const struct dp_run *run);
 /* Of the same family, and owner: one question to Slurm is for both. */
 bool slicing_are_of_one(const struct dp_run *a, const struct dp_run *b);
+/* May this slice be of a run that has its name of that life of home's job? Slurm shows companions of all lives. */
+bool slicing_is_of_life(const struct dp_slices_result *seen, const struct dp_slice *slice, uint32_t restarts);
 /* Which of them is home, by what Slurm says of it alone: its index, -1: none can be told. */
 int slicing_find_home_at(const struct dp_run *run, const struct dp_slices_result *seen);
 /* Slurm has answered: a slice that has no rank yet looks where its run is. */
@@ -69,6 +71,9 @@ void slicing_be_told(struct dp_run *run, uint32_t home_job, uint32_t restarts, c
 /* --- slices_read.c --- */
 
 void slicing_read(struct dp_run *run); /* ask Slurm, unless it was asked just now */
+/* Of those that Slurm showed home the ones that may be of its run: companions of the life of its job that the run is of. *n: how many.
+ * Valid until the next call. */
+const struct dp_slice *slicing_seen_of(const struct dp_run *home, uint32_t *n);
 
 /* --- at_home.c --- */
 

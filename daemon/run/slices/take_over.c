@@ -17,6 +17,7 @@
 #include "daemon/run/run_life.h"
 #include "daemon/run/slices/group.h"
 #include "daemon/run/slices/slices.h"
+#include "daemon/run/slices/slicing.h"
 #include "daemon/run/state/node_journal.h"
 #include "daemon/run/worker.h"
 
@@ -98,16 +99,17 @@ void dp_take_over_promise(struct dp_run *run, const char *node)
 
 /* ---- to whom all look ---- */
 
-/* It runs, and is not home in a later life, which has no part in the run. */
-static bool may_be_in(const struct dp_run *run, const struct dp_slice *s)
+/* It runs, and is not home in a later life, or one of that life's companions, which have no part in the run. */
+static bool may_be_in(const struct dp_run *run, const struct dp_slices_result *seen, const struct dp_slice *s)
 {
-    return s->is_running && (s->job_id != run->job_id || s->restart_count == run->job.restart_count);
+    return s->is_running && (s->job_id != run->job_id || s->restart_count == run->job.restart_count) &&
+           slicing_is_of_life(seen, s, run->job.restart_count);
 }
 
 /* May its daemon coordinate? One that does not have the run any more, though it coordinated it, is not asked to. */
-static bool is_eligible(const struct dp_run *run, const struct dp_slice *s, bool has_marked)
+static bool is_eligible(const struct dp_run *run, const struct dp_slices_result *seen, const struct dp_slice *s, bool has_marked)
 {
-    return may_be_in(run, s) && (s->slice_of || !has_marked) && (!run->take_over->none_ns || strcmp(s->node, run->take_over->before));
+    return may_be_in(run, seen, s) && (s->slice_of || !has_marked) && (!run->take_over->none_ns || strcmp(s->node, run->take_over->before));
 }
 
 /* The nth of those that run, and are slices by their comments where any is, from the one that began first; *n_all: how many. NULL: none
@@ -119,15 +121,15 @@ static const struct dp_slice *pick(const struct dp_run *run, const struct dp_sli
 
     *n_all = 0;
     for (uint32_t i = 0; i < seen->n; i++)
-        has_marked |= may_be_in(run, &seen->slice[i]) && seen->slice[i].slice_of;
+        has_marked |= may_be_in(run, seen, &seen->slice[i]) && seen->slice[i].slice_of;
     for (uint32_t i = 0; i < seen->n; i++)
-        *n_all += is_eligible(run, &seen->slice[i], has_marked);
+        *n_all += is_eligible(run, seen, &seen->slice[i], has_marked);
     for (uint32_t k = 0; *n_all && k <= nth % *n_all; k++, last = best) {
         best = NULL;
         for (uint32_t i = 0; i < seen->n; i++) {
             const struct dp_slice *s = &seen->slice[i];
 
-            if (is_eligible(run, s, has_marked) && (!last || dp_group_began_before(last, s)) &&
+            if (is_eligible(run, seen, s, has_marked) && (!last || dp_group_began_before(last, s)) &&
                 (!best || dp_group_began_before(s, best)))
                 best = s;
         }
@@ -138,7 +140,7 @@ static const struct dp_slice *pick(const struct dp_run *run, const struct dp_sli
 static bool has_slice_on(const struct dp_run *run, const struct dp_slices_result *seen, const char *node)
 {
     for (uint32_t i = 0; i < seen->n; i++)
-        if (may_be_in(run, &seen->slice[i]) && !strcmp(seen->slice[i].node, node))
+        if (may_be_in(run, seen, &seen->slice[i]) && !strcmp(seen->slice[i].node, node))
             return true;
     return false;
 }
@@ -378,7 +380,7 @@ static bool are_all_there(struct dp_run *run, const struct dp_slices_result *see
         const struct dp_slice *s = &seen->slice[i];
         const struct came *k = find_came(run->take_over, s, now_ns);
 
-        if (!may_be_in(run, s))
+        if (!may_be_in(run, seen, s))
             continue;
         if (k && is_sworn(run, k, now_ns)) {
             n++;

@@ -53,6 +53,15 @@ static bool is_array(uint32_t id, uint32_t uid)
     return false;
 }
 
+/* It waits, in the queue again. */
+static bool is_home_queued(uint32_t home_job)
+{
+    for (uint32_t i = 0; i < DW_SLICES; i++)
+        if (dw.slurm.slice[i].job_id == home_job && !dw.slurm.slice[i].array)
+            return dw.slurm.slice[i].is_ending;
+    return false;
+}
+
 size_t dp_slices_read_work(const void *request, size_t bytes, uint8_t *result)
 {
     static struct dp_slices_result r;
@@ -65,24 +74,28 @@ size_t dp_slices_read_work(const void *request, size_t bytes, uint8_t *result)
     r.read_s = dw.now_ns / SEC;
     r.array_job_id = q.array_job_id ? q.array_job_id : is_array(q.home_job, q.uid) ? q.home_job : 0;
     r.has_waiting = q.array_job_id != 0 && !q.has_companions;
-    snprintf(r.home_why, sizeof r.home_why, "job %u is over", q.home_job);
+    r.is_home_queued = is_home_queued(q.home_job);
+    snprintf(r.home_why, sizeof r.home_why, "job %u %s", q.home_job, r.is_home_queued ? "waits in the queue" : "is over");
     for (uint32_t i = 0; i < DW_SLICES && r.rc == 0; i++) {
         const struct dw_slice *s = &dw.slurm.slice[i];
         struct dp_slice *out = &r.slice[r.n];
         bool is_home = r.array_job_id ? s->array == r.array_job_id : s->job_id == q.home_job;
         bool is_companion = !s->array && s->slice_of == q.home_job && (!q.array_job_id || q.has_companions);
 
-        if (!s->job_id || s->uid != q.uid || s->has_ended || (!is_home && (!is_companion || s->is_older)))
+        if (!s->job_id || s->uid != q.uid || s->has_ended || (!is_home && !is_companion))
             continue;
         if (is_home && !r.array_job_id && s->slice_of)
             continue; /* one that is a slice itself is nobody's home */
-        r.has_waiting |= s->is_waiting && (is_home || !r.array_job_id);
-        r.has_home |= is_home;
+        r.has_waiting |= s->is_waiting && !s->is_older && (is_home || !r.array_job_id);
+        r.has_home |= is_home && !s->is_ending;
+        if (is_home && !r.array_job_id)
+            r.home_restarts = s->restart_count;
         if (s->is_waiting)
             continue;
         *out = (struct dp_slice){.job_id = s->job_id, .restart_count = s->restart_count, .start_s = s->start_s,
                                  .slice_of = s->slice_of, .is_running = !s->is_ending,
-                                 .is_companion = r.array_job_id && !is_home};
+                                 .is_companion = r.array_job_id && !is_home,
+                                 .is_older = !is_home && !r.array_job_id && (s->is_older || r.is_home_queued)};
         memcpy(out->node, dw.node[s->node].name, sizeof out->node);
         r.n++;
     }

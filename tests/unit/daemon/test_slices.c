@@ -814,14 +814,15 @@ static void lose_files(uint32_t node)
     assert_int_equal(unlink(path), 0);
 }
 
+static char said[256]; /* why it is not welcome */
+
 /* Its worker says HELLO again and again, as long as it is not welcome. returns after how many seconds it was; -1: not in time. */
 static int wait_for_welcome(int *fd, uint32_t i, uint32_t node, uint32_t job_id, int seconds)
 {
-    char text[256];
     int verdict;
 
     for (int s = 0; s < seconds; s += 2) {
-        *fd = greet(i, node, job_id, &verdict, text);
+        *fd = greet(i, node, job_id, &verdict, said);
         if (verdict == DP_VERDICT_OK)
             return s;
         dw_run(1.0, false);
@@ -866,6 +867,76 @@ static void a_coordinator_that_has_forgotten_is_replaced(void **state)
         assert_int_equal(far->job.restart_count, 0);
         assert_true(has_journal(has_files ? 0 : 1, HOME, 0));
         close(fd[1]);
+        end_world();
+    }
+}
+
+/* Does the coordinator here say that? */
+static bool has_said(const struct dp_run *run, const char *text)
+{
+    json_t *doc = run && run->coord ? dp_coord_json(run->coord, dw.now_ns, DP_QUERY_STATUS) : NULL, *event;
+    bool has = false;
+    size_t i;
+
+    json_array_foreach(json_object_get(doc, "events"), i, event)
+        has |= strstr(json_string_value(json_object_get(event, "text")), text) != NULL;
+    json_decref(doc);
+    return has;
+}
+
+/* Two slices of a job and its companion, which is on this node; both train, and home's job was requeued since, while its daemon was away.
+ * home: on which node the job runs again; DW_NODES: it waits. */
+static uint32_t lose_home_of_companions(uint32_t companion_on, uint32_t home, int fd[2])
+{
+    uint32_t other;
+    struct answer a;
+
+    begin_home(2, 8, 0);
+    dw_run(1, false);
+    process[1] = start_companion(1, companion_on, 2);
+    other = dw.slurm.slice[1].job_id;
+    (void)ask_on(1, companion_on, other, process[1]->pid, 2);
+    (void)ask_on(0, 0, HOME, process[0]->pid, 8);
+    a = ask_on(1, companion_on, other, process[1]->pid, 15);
+    if (a.state != DP_WIREUP_RANK)
+        fail_msg("%s", a.text);
+    fd[0] = say_hello(0, 0, HOME);
+    fd[1] = say_hello(1, companion_on, other);
+    dw_kill_daemon(0, 2);
+    close(fd[0]);
+    dw_exit(process[0]);
+    dw.slurm.slice[0].restart_count = 1;
+    dw.slurm.slice[0].start_s = dw.now_ns / 1000000000;
+    dw.slurm.slice[0].is_ending = home == DW_NODES;
+    dw.slurm.slice[0].node = home % DW_NODES;
+    dw.slurm.slice[1].is_older = true;
+    return other;
+}
+
+/* A job is requeued while its daemon is restarted. Its companions are no part of its next life, and their workers train on: they are not
+ * refused, but find their coordinator, which goes on from its journal and has them save and stop. */
+static void companions_of_a_former_life_save(void **state)
+{
+    (void)state;
+    for (uint32_t now = 0; now < 6; now++) {
+        uint32_t companion_on = now % 2, other;
+        int fd[2], waited;
+
+        other = lose_home_of_companions(companion_on, now / 2, fd);
+        close(fd[1]);
+        dw_run(2.2, false);
+        waited = wait_for_welcome(&fd[1], 1, companion_on, other, 60);
+        if (waited < 0)
+            fail_msg("case %u: not welcome: %s", now, said);
+        dw_run(10, false);
+        goes_on_from_its_journal();
+        assert_true(has_said(home_run(), "all save and stop: the job that asked for the slices was requeued"));
+        dw_exit(process[1]);
+        dw.slurm.slice[1].has_ended = true;
+        close(fd[1]);
+        dw_run(40, false);
+        assert_false(has_journal(0, HOME, 0));
+        assert_true(!home_run() || home_run()->job.restart_count == 1);
         end_world();
     }
 }
@@ -960,6 +1031,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_former_life_is_done_with),
     cmocka_unit_test(others_train_on_when_home_runs_again),
     cmocka_unit_test(a_coordinator_that_has_forgotten_is_replaced),
+    cmocka_unit_test(companions_of_a_former_life_save),
     cmocka_unit_test(an_array_has_companions),
     cmocka_unit_test(companions_of_an_array_name_it),
 };
