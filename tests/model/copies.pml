@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* copies.pml - layers that other workers follow, and what goes on after a loss, as doc/protocol.md says it ("Copies", "From the layers
  * that are left") and worker/copies/, worker/train/lost/rescue.c and rescue_plan.c do it: three workers, with a layer each at the beginning,
- * make S steps; DD of them die, at any moment, in the middle of a rescue, too. Checked by handover_check.t.
+ * make S steps; MM hand-overs give a layer to the worker that has a whole copy of it; DD workers die, at any moment, in the middle of a
+ * rescue, too. Checked by handover_check.t.
  *
  * Each action is what one process does between two messages. A dead worker's message arrives or not. What a rescue agrees on is one
  * action, since all agree or nobody goes on; the layers that move are not. Where a loss leads back to the checkpoint the run is over
- * here: it may only where no whole instance of a layer is left. Pruning and the log are not in here.
+ * here: it may only where no whole instance of a layer is left. Pruning and the log are not in here, nor how a copy becomes whole and
+ * what a hand-over's decision is made of (handover.pml).
  *
- * -DM1 ... -DM5 are wrong protocols, each of which breaks an assertion.
+ * -DM1 ... -DM7 are wrong protocols, each of which breaks an assertion.
  */
 #ifndef S
 #define S 3
@@ -15,9 +17,12 @@
 #ifndef DD
 #define DD 2
 #endif
+#ifndef MM
+#define MM 0
+#endif
 #define W 3
 #define NONE 3
-mtype = { TRAIN, MOVE, OVER };
+mtype = { TRAIN, SWITCH, MOVE, OVER };
 mtype phase; /* none before Rescue has placed the first copies */
 
 /* Of workers: the step whose gradients are whole, whose part of the sums was given, whose order was sent to it and heard, that it did. */
@@ -31,6 +36,9 @@ bool whole[W];    /* all units of the copy are there */
 bool was_whole[W]; /* as a right protocol would have it: known to no worker */
 byte to[W];       /* in a rescue: who is to have it; NONE: it stays */
 bool came[W];     /* and has it, beside what its provider has */
+
+byte n_moves;
+bool is_lent; /* the copy that becomes a layer */
 
 #define lives(w) (w != NONE && up[w])
 #define can(l, k) (whole[l] && (copied[l] == k || copied[l] + 1 == k && there[l] >= k))
@@ -52,6 +60,8 @@ bool came[W];     /* and has it, beside what its provider has */
 #else
 #define is_at_rest(w) (grads[w] == did[w])
 #endif
+#define is_between(w) (!member[w] || did[w] == ordered && grads[w] == ordered && heard[w] == ordered)
+#define may_move(l) (whole[l] && copied[l] == ordered && lives(holder[l]) && lives(owner[l]))
 #define each(i) i = 0; do :: i < W ->
 #define end_each(i) i++ :: else -> i = 0; break od
 
@@ -152,6 +162,49 @@ inline agree()
         if :: up[w] -> did[w] = k :: else fi;
 #endif
     end_each(w)
+}
+
+/* A hand-over of a layer to its copy: all stand between two steps, and either all do it or nobody. */
+active proctype HandOver()
+{
+    byte l, h, moved;
+end:
+    do
+    :: atomic { phase == TRAIN && n_moves < MM && !one_dead && is_between(0) && is_between(1) && is_between(2) &&
+        (may_move(0) || may_move(1) || may_move(2)) ->
+        if :: may_move(0) -> moved = 0 :: may_move(1) -> moved = 1 :: may_move(2) -> moved = 2 fi;
+        n_moves++;
+        phase = SWITCH;
+#ifdef M6 /* a copy is no copy before the decision */
+        whole[moved] = 0
+#endif
+        }
+    :: atomic { phase == SWITCH && !one_dead && !is_lent -> /* votes; a worker that needs room for others lets go of copies */
+        is_lent = 1;
+        each(l)
+            if
+#ifdef M7 /* it lets go of the one that comes to it, too */
+            :: holder[l] == holder[moved] -> whole[l] = 0; was_whole[l] = 0
+#else
+            :: l != moved && holder[l] == holder[moved] -> whole[l] = 0; was_whole[l] = 0
+#endif
+            :: skip
+            fi;
+        end_each(l) }
+    :: atomic { phase == SWITCH && !one_dead && is_lent ->
+        is_lent = 0;
+#ifdef M6
+        whole[moved] = was_whole[moved];
+#endif
+        if
+        :: assert(whole[moved] && copied[moved] == did[holder[moved]]); owner[moved] = holder[moved]
+        :: skip /* aborted */
+        fi;
+        moved = 0;
+        place();
+        phase = TRAIN }
+    :: atomic { is_lent && phase != SWITCH -> is_lent = 0; moved = 0 } /* overtaken by a loss */
+    od
 }
 
 active proctype Rescue()

@@ -45,15 +45,19 @@ check() {
 mutants() { sed -n 's/^#ifdef M\([0-9]*\).*/\1/p' "$DP_SRCDIR/tests/model/$1.pml" | sort -nu; }
 about() { sed -n "s|^#ifdef M$2 /\* \(.*\) \*/|: \1|p" "$DP_SRCDIR/tests/model/$1.pml" | head -n 1; }
 
-# catch_mutants MODEL: of a small one, which a search with the bounds of the model goes through at once.
+# catch_mutants MODEL [FLAGS]: of a small one, which a search with the bounds of the model goes through at once; FLAGS: or with these.
 catch_mutants() {
-    local mutant caught
+    local mutant caught bounds
     for mutant in $(mutants "$1"); do
-        build "$1" -O0 -DM"$mutant"
-        case $(search -w20) in
-        0 | incomplete*) caught= ;;
-        *) caught=yes ;;
-        esac
+        caught=
+        for bounds in "" "${@:2}"; do
+            # shellcheck disable=SC2086 # several flags
+            build "$1" -O0 -DM"$mutant" $bounds
+            case $(search -w20) in
+            0 | incomplete*) ;;
+            *) caught=yes; break ;;
+            esac
+        done
         isnt "$caught" "" "wrong protocol M$mutant of $1 is caught$(about "$1" "$mutant")"
     done
 }
@@ -83,12 +87,12 @@ for bounds in "-DK=2 -DR=2 -DCC=2" "-DK=2 -DR=3 -DCC=3" "-DK=3 -DR=2 -DCC=2"; do
 done
 catch_mutants growth
 
-for bounds in "-DS=3 -DDD=3" "-DS=4 -DDD=2"; do
+for bounds in "-DS=3 -DDD=3" "-DS=4 -DDD=2" "-DS=2 -DDD=2 -DMM=1"; do
     # shellcheck disable=SC2086 # several flags
     build copies -O1 $bounds
     is "$(search -w22)" 0 "copies, $bounds: no whole copy is of no use, and all go on from one step ($(states) states)"
 done
-catch_mutants copies
+catch_mutants copies "-DS=2 -DMM=1"
 
 # Bounds: hand-overs, newcomers, deaths, crashes of the coordinator, appends in doubt and losses of the coordinator: all of them at once are too many.
 while read -r ch cn cd cc cj ct b what; do
