@@ -652,6 +652,12 @@ refused "--seed is missing" --runs 2
 refused "--runs or --only is missing" --seed 1
 refused "two ways" --seed 1 --runs 2 --only 1
 refused "--kind: there is no 'mice', only" --seed 1 --runs 2 --kind mice
+refused "--kind: there is no 'mice', only" --seed 1 --runs 2 --kind slices,mice
+refused "--fault: no such run has 'mice-eat'" --seed 1 --runs 2 --fault mice-eat
+refused "--fault: no such run has 'worker-kill'" --seed 1 --runs 2 --kind slices --fault worker-kill
+refused "--fault: no such run has 'slurmctld-kill'" --seed 1 --runs 2 --fault slurmctld-kill --spare-slurm
+refused "--fault: '.' is no name of a fault" --seed 1 --runs 2 --fault .
+refused "--fault wants a value" --seed 1 --runs 2 --fault
 refused "behind --runs" --seed 1 --runs 2 --from 3
 # Every fault and every moment that a plan can name is there.
 # shellcheck source=tests/campaign.d/moments.sh
@@ -680,6 +686,15 @@ for name in slice-cut slice-kill node-lost node-power worker-kill; do like "$pla
 unlike "$plans" " keep=[2-9]" "and go on with whoever is left"
 plans=$("$campaign" --seed 4 --runs 40 --kind returns --list)
 unlike "$plans" " run-[a-z]*:| slurmctld-kill:" "no run whose slices come again is ended as a whole, or asked of a slurmctld that forgets"
+
+plans=$("$campaign" --seed 4 --runs 20 --fault slurmdbd-clock-ahead --list)
+is "$(grep -c ' dbd=1 .* slurmdbd-clock-ahead@' <<<"$plans")" 20 "every run has the fault that is asked for, and a slurmdbd where it wants one"
+plans=$("$campaign" --seed 4 --runs 200 --kind node_shrink,slices --spare-slurm --list)
+like "$plans" ": node_shrink " "two kinds are two kinds"
+like "$plans" ": slices " "both of them"
+unlike "$plans" ": (copied|hot_copies|returns) " "and no others"
+unlike "$plans" " (slurmctld-kill|slurmdbd-kill|slurm-clock-[a-z]*|slurmd-clock-[a-z]*|slurmdbd-clock-[a-z]*|node-lost|node-power)[:@]" "--spare-slurm"
+like "$plans" " worker-kill:" "which leaves the rest"
 
 # ---- what faults do ------------------------------------------------------------------------------------------------------
 make_evidence "$T/e"

@@ -7,6 +7,10 @@
 #
 # A fault is NAME[:TARGET]@MOMENT+DELAY/LENGTH, times in milliseconds: what is hurt (faults.sh), when (moments.sh), how long
 # until it is mended. A kind of run (kinds/KIND.sh) says in kind_KIND_plan which faults and moments it has.
+#
+# The environment may ask for other plans (tests/campaign): of the kinds DP_KIND alone, with commas between them; with DP_FAULT as the
+# first fault; with DP_SPARE_SLURM set, without what Slurm 22.05 itself does not survive in order (tests/campaign.d/README.md).
+slurms_undoing='^(slurmctld-kill|slurmdbd-kill|slurm-clock-|slurmd-clock-|slurmdbd-clock-|node-lost|node-power)'
 
 # splitmix64 (Steele, Lea, Flood 2014). The shell's numbers have 64 bits and its shift keeps the sign: hence the masks.
 plan_state=0
@@ -33,6 +37,7 @@ one_of() {
 # plan_draw_rest LEAST: what runs of every kind have: with slurmdbd or without, which training, how many other jobs wait at LEAST.
 plan_draw_rest() {
     draw 4
+    [[ ${DP_FAULT:-} != slurmdbd-* ]] || drawn=0
     plan+=("dbd=$((drawn == 0))")
     draw 2
     plan+=("train=$((drawn + 1))")
@@ -40,18 +45,26 @@ plan_draw_rest() {
     plan+=("waiting=$((drawn + $1))")
 }
 
-plan_draw() { # SEED NUMBER
-    local kind n i fault name targets min max used=" " moment delay target
-    plan=("seed=$1" "run=$2")
-    plan_seed "$1" "$2"
+# plan_draw_kind SEED NUMBER: which kind of run, and what it may have. returns: 1 when it has not the fault that was asked for.
+plan_draw_kind() {
     one_of "${kinds[@]}"
     kind=$drawn
-    plan+=("kind=$kind")
+    plan=("seed=$1" "run=$2" "kind=$kind")
     "kind_${kind}_plan"
+    [ -z "${DP_SPARE_SLURM:-}" ] || mapfile -t plan_faults < <(printf '%s\n' "${plan_faults[@]}" | grep -Ev "$slurms_undoing")
+    mapfile -t plan_first < <(printf '%s\n' "${plan_faults[@]}" | grep "^${DP_FAULT:-} ")
+    [ -z "${DP_FAULT:-}" ] || [ ${#plan_first[@]} -gt 0 ]
+}
+
+# returns: 1 when no kind of run has the fault that was asked for.
+plan_draw() { # SEED NUMBER
+    local kind n i fault name targets min max used=" " moment delay target tries=100
+    plan_seed "$1" "$2"
+    until plan_draw_kind "$1" "$2"; do [ $((tries--)) -gt 0 ] || return 1; done
     draw 4
     n=$((drawn + 1))
     for ((i = 0; i < n;)); do
-        one_of "${plan_faults[@]}"
+        if [ $i = 0 ] && [ ${#plan_first[@]} -gt 0 ]; then one_of "${plan_first[@]}"; else one_of "${plan_faults[@]}"; fi
         read -r name targets min max <<<"$drawn"
         fault=$name
         target=-
