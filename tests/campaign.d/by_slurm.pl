@@ -9,6 +9,8 @@
 #   forgotten     a slurmctld that was killed has lost that it began a job, which runs on, and gives its place away
 #   ended before  a slurmctld that was killed shows a job as running that had ended before, and that runs nowhere
 #   twice         a slurmctld that was killed gives a number again; slurmd has it still, and slurmctld drains the node
+#   revoked       a job ends on a node and begins there again within one second of slurmctld.s clock, or earlier by it, as it was set back:
+#                 its slurmd takes the new credential for one of the life before, and slurmctld ends the job as failed
 package BySlurm;
 use strict;
 use warnings;
@@ -41,6 +43,7 @@ sub new {
             elsif ($text =~ /^_job_complete: $JOB (WEXITSTATUS|WTERMSIG|done)/) { $line{what} = 'ended' }
             elsif ($text =~ /^requeue job $JOB due to failure of node (\S+)/) { @line{qw(what node)} = ('node lost', $2) }
             elsif ($text =~ /^Requeuing $JOB/) { $line{what} = 'requeued' }
+            elsif ($text =~ /^Killing non-startable batch $JOB: Job credential revoked$/) { $line{what} = 'refused' }
             elsif ($text =~ /_update_job: | StepId=\d/) { $line{what} = 'harmless' }
         } else { next }
         $line{age} = $age;
@@ -126,6 +129,22 @@ sub witness {
         $is_over = 1 if $line == $end;
         return 'stale kill' if $is_over && $line->{what} eq 'begin' && $line->{job} == ($other // -1) && $line->{node} eq $node;
     }
+    return;
+}
+
+# revoked(JOB): was the last thing that Slurm did with the job to begin it where slurmd had revoked its credentials, and to end it for that?
+sub revoked {
+    my ($self, $job) = @_;
+    my ($node, $is_refused);
+    for my $line ($self->said_of($job)) {
+        my $what = $line->{what};
+        if ($what eq 'begin') { ($node, $is_refused) = ($line->{node}, 0) }
+        elsif ($what eq 'refused') { $is_refused = defined $node }
+        elsif ($what eq 'requeued' || $what eq 'node lost') { ($node, $is_refused) = (undef, 0) }
+        elsif ($what ne 'harmless' && !$is_refused) { $node = undef } # it was over for another reason
+    }
+    return unless $is_refused;
+    return 'revoked' if grep { $_->[1] =~ /^debug:\s+credential for job $job revoked$/ } $self->slurmd($node);
     return;
 }
 

@@ -557,6 +557,59 @@ forgotten
 change faults '/slurmctld-kill/d'
 found "$alive" "one that no kill explains"
 
+# Run 14 of seed 501: n2 comes back, hears that job 4 is over, and is to begin it again 0.2 s later.
+revoked() {
+    make_evidence "$T/e"
+    logged slurmctld.log <<'X'
+[2026-11-27T07:56:10.000] slurmctld version 22.05.8 started on cluster dynpipetest
+[2026-11-27T07:56:38.406] sched: Allocate JobId=1_2(4) NodeList=n2 #CPUs=1 Partition=main
+[2026-11-27T07:56:52.135] requeue job JobId=1_2(4) due to failure of node n2
+[2026-11-27T07:56:52.137] Requeuing JobId=1_2(4)
+[2026-11-27T07:56:52.220] _job_complete: JobId=1_2(4) WEXITSTATUS 0
+[2026-11-27T07:56:54.350] error: Registered PENDING JobId=1_2(4) StepId=4.0 on node n2
+[2026-11-27T07:56:54.561] sched: Allocate JobId=1_2(4) NodeList=n2 #CPUs=1 Partition=main
+[2026-11-27T07:56:54.566] Killing non-startable batch JobId=4: Job credential revoked
+[2026-11-27T07:56:54.566] _job_complete: JobId=1_2(4) WEXITSTATUS 1
+[2026-11-27T07:56:54.566] _job_complete: JobId=1_2(4) done
+X
+    logged slurmd.n2.log <<'X'
+[2026-11-27T07:56:54.354] debug:  credential for job 4 revoked
+[2026-11-27T07:56:54.567] debug:  _rpc_terminate_job: uid = 0 JobId=4
+X
+    [ "$KIND" = slices ] || return 0
+    change end.jobs 's/JobId=7 \(.*\)COMPLETED/JobId=4 \1FAILED/'
+    change end.sacct 's/^7|COMPLETED/4|FAILED/'
+}
+revoked
+by_slurm revoked "slice 4 ends as FAILED" "a job that is refused for the life before"
+for line in slurmctld.log:54.561 slurmctld.log:non-startable slurmd.n2.log:revoked; do
+    revoked
+    without_line "${line%%:*}" "${line#*:}"
+    found_short "slice 4 ends as FAILED" "a refusal without '${line#*:}'"
+done
+revoked
+change log/slurmctld.log '/54.566. Killing/i [2026-11-27T07:56:54.565] _job_complete: JobId=1_2(4) WEXITSTATUS 1'
+found_short "slice 4 ends as FAILED" "a job that failed before it was refused"
+revoked
+change log/slurmctld.log '$s/$/\n[2026-11-27T07:56:55.561] sched: Allocate JobId=1_2(4) NodeList=n2 #CPUs=1 Partition=main/'
+found_short "slice 4 ends as FAILED" "a job that began once more"
+export KIND=
+revoked_nodes() {
+    revoked
+    change log/slurmctld.log 's/1_2(4)/7/; s/JobId=4:/JobId=7:/'
+    change log/slurmd.n2.log 's/job 4/job 7/'
+    change end.job s/COMPLETED/FAILED/
+    change end.sacct '$s/COMPLETED/FAILED/'
+}
+revoked_nodes
+by_slurm revoked "the job is FAILED" "a run of whole nodes that is refused"
+revoked_nodes
+by_slurm revoked "accounting ends the job as FAILED" "and what accounting says of it"
+revoked_nodes
+without_line slurmctld.log non-startable
+found_short "the job is FAILED" "a run of whole nodes that failed"
+export KIND=slices
+
 # slurmctld has died: what there was until then is judged.
 died() { # TEXT
     make_evidence "$T/e"
