@@ -735,7 +735,7 @@ plans=$("$campaign" --seed 4 --runs 40 --kind copied --list)
 like "$plans" "as=node_shrink large=1" "layers are copied in runs of nodes"
 like "$plans" "as=slices large=1" "and of slices"
 plans=$("$campaign" --seed 4 --runs 60 --kind hot_copies --list)
-for name in slice-cut slice-kill node-lost node-power worker-kill; do like "$plans" " $name:[^ ]*@regroup" "runs with copies have $name when they regroup"; done
+for name in slice-cut slice-kill node-lost node-power worker-kill worker-others; do like "$plans" " $name:[^ ]*@regroup" "runs with copies have $name when they regroup"; done
 unlike "$plans" " keep=[2-9]" "and go on with whoever is left"
 plans=$("$campaign" --seed 4 --runs 40 --kind returns --list)
 unlike "$plans" " run-[a-z]*:| slurmctld-kill:" "no run whose slices come again is ended as a whole, or asked of a slurmctld that forgets"

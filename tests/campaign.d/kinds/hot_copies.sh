@@ -18,7 +18,7 @@ kind_hot_copies_plan() {
     plan_moments=("start" training training intent intent commit commit "done" drain gone regroup regroup regroup)
     if [ "$as" = node_shrink ]; then
         plan_faults=(
-            "worker-kill $all 0 0" "worker-kill $all 0 0" "worker-stop $all 500 4000"
+            "worker-kill $all 0 0" "worker-kill $all 0 0" "worker-others $all 0 0" "worker-others $all 0 0" "worker-stop $all 500 4000"
             "node-lost $but_first 1000 8000" "node-lost $but_first 1000 8000" "node-power $but_first 1000 8000" "node-power $but_first 1000 8000"
             "daemon-kill $all 200 3000" "net-cut $all 1000 5000" "slurmctld-stop - 500 6000" "munged-stop - 500 4000"
         )
@@ -27,7 +27,7 @@ kind_hot_copies_plan() {
     for ((i = 1; i <= $(plan_value slices); i++)); do some="$some,s$i"; done
     plan_moments+=(seat given)
     plan_faults=(
-        "slice-kill $some 0 0" "slice-kill $some 0 0" "slice-cut $some 0 0" "slice-cut $some 0 0" "slice-stop $some 500 4000"
+        "slice-kill $some 0 0" "slice-kill $some 0 0" "worker-others $all 0 0" "worker-others $all 0 0" "slice-cut $some 0 0" "slice-cut $some 0 0" "slice-stop $some 500 4000"
         "node-lost $all 1000 8000" "node-lost $all 1000 8000" "node-power $all 1000 8000" "node-power $all 1000 8000"
         "slice-requeue $some 0 0" "slice-preempt $all 1000 3000" "daemon-kill $all,home 200 3000" "net-cut $all 1000 5000"
     )
@@ -41,6 +41,18 @@ kind_hot_copies_begin() {
     sample_copies &
     sampler=$!
     at_end=(stop_sampler "${at_end[@]}")
+}
+# Of all nodes but one at once, among them those that have a layer and its copy: what is left goes back to a checkpoint.
+fault_worker_others() { # NODE
+    local f here="" pids=()
+    for f in $(LC_ALL=C grep -lzxF "SLURM_CONF=$SLURM_CONF" /proc/[0-9]*/environ 2>/dev/null); do
+        case $(readlink "${f%environ}exe" 2>/dev/null) in */dynpipe-worker) ;; *) continue ;; esac
+        if LC_ALL=C grep -qzxF "SLURMD_NODENAME=$1" "$f" 2>/dev/null; then here=1; continue; fi
+        note "hits $(tr '\0' '\n' <"$f" | sed -n 's/^SLURM_JOB_ID=//p') on another node than $1"
+        f=${f#/proc/}
+        pids+=("${f%/environ}")
+    done
+    [ -n "$here" ] && [ ${#pids[@]} -gt 0 ] && kill -KILL "${pids[@]}"
 }
 # "SECONDS STEP EPOCH LAYERS WHOLE TEXT": layers that are to have a copy, and those whose copy is no step behind.
 sample_copies() {
