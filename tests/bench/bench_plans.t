@@ -10,7 +10,9 @@ bench=$DP_SRCDIR/policies/graph/bench/bench_plans
 families=$DP_BUILDDIR/policies/graph/bench/print_family
 programs=(--dynpipe "$DP_BUILDDIR/cli/dynpipe" --families "$families")
 # Limits so late that no machine meets them; a graph of the source stands for what is published.
-short=("${programs[@]}" --graphs "$dir/published" --out "$dir/out" --short --limit 1000 --long 0)
+"$DP_BUILDDIR/cli/dynpipe" learn --method=drl-pp --iterations=1 --seed=1 --threads=1 -o "$dir/parts.dpw" >/dev/null 2>"$dir/stderr"
+is $? 0 "a network for drl-pp" || diag "$(cat "$dir/stderr")"
+short=("${programs[@]}" --graphs "$dir/published" --out "$dir/out" --short --limit 1000 --long 0 --weights "drl-pp=$dir/parts.dpw")
 mkdir -p "$dir/published/pipedream"
 cp "$DP_SRCDIR/etc/examples/two-towers.txt" "$dir/published/pipedream/towers.txt"
 
@@ -25,6 +27,8 @@ is "$(sed 's/^[^ ]* [^ ]* [^ ]* \([^:]*\):.*/\1/' "$dir/stderr" | sort -u | tr '
 is "$(awk '{ print $1 }' "$dir/stderr" | sort -u | wc -l)" 3 "one published graph, two generated ones"
 like "$report" "## One device a stage.*## Stages with replicas" "both kinds of plans have a table"
 like "$report" "\| \`exact\` \| [1-9][0-9]* \| 0 \| [1-9][0-9]* \| [1-9][0-9]* \| 0\.00, 0\.00 \| 0\.00, 0\.00 \|" "exact is the best known"
+like "$report" "\| \`drl-pp\` \| [1-9][0-9]* \| 0 \| [1-9]" "drl-pp has its network"
+like "$report" "\`learned\`, [1-9][0-9]* times: .*--weights=FILE" "and learned has none"
 like "$report" "[1-9] times: --algorithm=exact supports one level of devices" "what has no plan is told with the reason"
 unlike "$report" "Not all of it" "and nothing is missing"
 if command -v gnuplot >/dev/null; then
@@ -73,6 +77,9 @@ refused() { # MESSAGE NAME OPTION...
 refused "unrecognized arguments: --what" "an unknown option is named" --what
 refused "'0' is not a number from 1 to 100000" "a wrong number is refused" --limit 0
 refused "'nasnet': expected KEY=PATTERN; keys: graph, source" "a wrong --only is refused" --only nasnet
+refused "--weights 'parts.dpw': expected ALGORITHM=FILE" "a wrong --weights is refused" --weights parts.dpw
+refused "has no algorithm 'drl'" "and one for nobody" --weights "drl=$dir/parts.dpw"
+refused "No such file or directory: '$dir/nothing'" "and one that is not there" --weights "drl-pp=$dir/nothing"
 refused "no program '$dir/nothing'" "a program that is not there is named" --dynpipe "$dir/nothing"
 refused "rows have limit 1000, not 999: take another --out" "answers of other settings are not mixed" "${short[@]}" --limit 999
 like "$("$bench" --help)" "\[--dynpipe PROGRAM\]" "--help"

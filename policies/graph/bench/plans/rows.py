@@ -31,11 +31,14 @@ class Row:
 def ask(o, question):
     """One answer. The limit is CPU time, so that other work on the machine does not decide it."""
     limit = max(o.limit, 4 * question.long)
+    command = [o.dynpipe, *question.command()]
+    if question.algorithm in o.weights:
+        command.append(f"--weights={o.weights[question.algorithm]}")
     begin = lambda: resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))  # noqa: E731
     fields = {"graph": question.graph.name, "source": question.graph.source, "kind": question.graph.kind, "levels": question.levels,
               "devices": question.devices, "bandwidth": question.bandwidth, "asked": question.algorithm, "long": question.long,
               "limit": limit}
-    with subprocess.Popen([o.dynpipe, *question.command()], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=open(o.out + "/stderr", "w+", encoding="utf-8"), text=True, preexec_fn=begin) as child:
         try:
             text = child.stdout.read()
@@ -51,7 +54,7 @@ def ask(o, question):
         with open(o.out + "/stderr", encoding="utf-8") as f:
             lines = f.read().strip().split("\n")
         if child.returncode < 0:
-            raise Failed(f"dynpipe {' '.join(question.command())}: ended by signal {-child.returncode}")
+            raise Failed(f"dynpipe {' '.join(command[1:])}: ended by signal {-child.returncode}")
         return Row({**fields, "status": REFUSED, "why": lines[-1][:300]})
     plan = json.loads(text)["plan"]
     fields.update({name: plan.get(name) for name in KEPT})
