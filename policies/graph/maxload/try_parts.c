@@ -5,8 +5,8 @@
 
 #include "policies/graph/maxload/parts.h"
 
-#define STEPS_PER_UNIT UINT64_C(10000) /* as long as a search for orders (search/search.h) */
-#define MOST_STEPS UINT64_C(12000000)    /* of any graph, likewise */
+#define STEPS_PER_UNIT UINT64_C(14000) /* as long as a search for orders (search/search.h) */
+#define MOST_STEPS UINT64_C(16800000)    /* of any graph, likewise */
 
 static int keep(const struct dp_units *u, const uint32_t *stage, uint32_t n_stages, uint64_t load_ns, struct dp_maxload_answer *best,
                 struct dp_err *err)

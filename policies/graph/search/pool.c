@@ -190,6 +190,19 @@ static int refine(struct dp_pool *p, uint32_t which, uint32_t heat, uint64_t unt
     return dp_pool_try(p, limit_ns, &load_ns, err);
 }
 
+int dp_pool_order_again(struct dp_pool *p, uint32_t which, const struct dp_rule *rule, struct dp_err *err)
+{
+    struct dp_rule within = *rule;
+    uint64_t limit_ns = p->plan[which].load_ns, load_ns;
+    int rc;
+
+    if (limit_ns == DP_SEARCH_NONE)
+        return 0;
+    within.stage = p->plan[which].stage;
+    rc = dp_pool_order(p, &within, err);
+    return rc <= 0 ? rc : dp_pool_try(p, limit_ns, &load_ns, err);
+}
+
 int dp_pool_improve(struct dp_pool *p, uint32_t which, uint32_t heat, uint64_t until_steps, struct dp_err *err)
 {
     if (p->plan[which].load_ns == DP_SEARCH_NONE || p->s->steps >= until_steps || !dp_pool_goes_on(p))

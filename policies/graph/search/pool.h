@@ -40,6 +40,9 @@ int dp_pool_order(struct dp_pool *p, const struct dp_rule *rule, struct dp_err *
 int dp_pool_order_learned(struct dp_pool *p, struct dp_err *err);
 /* p->order = units by stage. */
 void dp_pool_order_stages(struct dp_pool *p, const uint32_t *stage);
+/* Cut the order of a plan's stages once more, each with its units as the rule has them: a cut within a stage may be cheap there. The
+ * plan that comes out goes into the pool. returns 0 or -1. */
+int dp_pool_order_again(struct dp_pool *p, uint32_t which, const struct dp_rule *rule, struct dp_err *err);
 /* Move units in a plan of the pool until p->s->steps reaches until_steps, by refine() where there is one. returns 0 or -1. */
 int dp_pool_improve(struct dp_pool *p, uint32_t which, uint32_t heat, uint64_t until_steps, struct dp_err *err);
 

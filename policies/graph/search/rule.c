@@ -59,9 +59,13 @@ static uint32_t take_best(struct dp_ready *r, const struct dp_rule *rule)
     int64_t most = r->n > 1 ? score(r, rule, r->unit[best]) : 0;
 
     for (uint32_t i = best; i-- > 0;) {
-        int64_t s = score(r, rule, r->unit[i]);
+        uint32_t now = rule->stage ? rule->stage[r->unit[i]] : 0, known = rule->stage ? rule->stage[r->unit[best]] : 0;
+        int64_t s;
 
-        if (s > most) {
+        if (now > known)
+            continue;
+        s = score(r, rule, r->unit[i]);
+        if (now < known || s > most) {
             most = s;
             best = i;
         }

@@ -14,6 +14,7 @@ struct dp_rule {
     int32_t weight[2][DP_RULE_FEATURES]; /* within a share, and in its last quarter; -1024..1024 */
     uint64_t seed;                       /* of the keys by chance */
     const uint16_t *key;                 /* [units] borrowed; NULL: by chance */
+    const uint32_t *stage; /* [units] of a plan, borrowed: units of lower stages come first; NULL: of no plan */
 };
 
 /* The rule with that number of a seed: four kinds in turn, all different. */

@@ -6,9 +6,14 @@
 #include "policies/graph/search/draw.h"
 #include "policies/graph/search/pool.h"
 
-#define STEPS_PER_UNIT 10000u            /* measured: 0.1 s at 325 units, below 0.5 s at 1250 (make bench-graphs) */
-#define MOST_STEPS UINT64_C(12000000)    /* half a second of a core */
+#define STEPS_PER_UNIT 14000u            /* measured: 0.1 s at 325 units, below 0.5 s at 1250 (make bench-graphs) */
+#define MOST_STEPS UINT64_C(16800000)    /* half a second of a core */
+#define PARTS 7u       /* of all steps, where moves need no cuts; */
+#define FIRST_PARTS 5u /* orders and moves; the others are for orders within stages. Without such moves there are only these */
+#define TURNS 4u       /* of orders within stages, and moves */
+#define TURN_ORDERS 4u /* of each turn */
 #define HOT 16384u /* see refine.h */
+#define TEPID 1024u /* likewise */
 #define WARM 64u   /* likewise */
 
 /* A little above the best, for the pool. */
@@ -63,8 +68,31 @@ static int try_rules(struct dp_pool *p, uint64_t until_steps, struct dp_err *err
     return rc;
 }
 
-static int search_round(struct dp_pool *p, uint64_t begin, uint64_t steps, struct dp_err *err)
+/* Orders of the best plans' units within their stages, and moves in what they gave: a plan whose slowest stage can be parted cheaply,
+ * but not in the order that its units came in, gets better so. */
+static int search_stages(struct dp_pool *p, uint64_t until_steps, struct dp_err *err)
 {
+    struct dp_search *s = p->s;
+    uint64_t begin = s->steps, all = until_steps > begin ? until_steps - begin : 0;
+    int rc = 0;
+
+    for (uint32_t turn = 0; rc == 0 && turn < TURNS; turn++) {
+        for (uint32_t i = 0; rc == 0 && i < TURN_ORDERS && s->steps < until_steps && dp_pool_goes_on(p); i++) {
+            struct dp_rule rule;
+
+            dp_rule_draw(&rule, s->seed, p->n_rules++);
+            rc = dp_pool_order_again(p, 0, &rule, err);
+        }
+        if (rc == 0)
+            rc = dp_pool_improve(p, 0, turn % 2 ? WARM : TEPID, begin + all / TURNS * (turn + 1), err);
+    }
+    return rc;
+}
+
+static int search_round(struct dp_pool *p, uint64_t begin, uint64_t all_steps, struct dp_err *err)
+{
+    uint64_t steps = p->s->refine ? all_steps / PARTS * FIRST_PARTS : all_steps;
+
     /* Shares, and heats, as they were best on published graphs; what is moved without a cut is worth more than orders are. */
     uint64_t rules = p->s->refine ? steps / 20 * 3 : steps / 10 * 3, each = (steps - rules) / 14 * 3;
     bool is_learned = p->s->algorithm == DP_PLAN_LEARNED;
@@ -75,7 +103,9 @@ static int search_round(struct dp_pool *p, uint64_t begin, uint64_t steps, struc
         rc = try_rules(p, begin + rules, err);
     for (uint32_t i = DP_POOL_SIZE; rc == 0 && i-- > 0;)
         rc = dp_pool_improve(p, i, HOT, begin + rules + each * (DP_POOL_SIZE - i), err);
-    return rc == 0 ? dp_pool_improve(p, 0, WARM, begin + steps, err) : rc;
+    if (rc == 0)
+        rc = dp_pool_improve(p, 0, WARM, begin + steps, err);
+    return rc == 0 && p->s->refine ? search_stages(p, begin + all_steps, err) : rc;
 }
 
 static int search_in_rounds(struct dp_pool *p, uint64_t steps, struct dp_err *err)
@@ -111,8 +141,9 @@ int dp_search_run(struct dp_search *s, struct dp_err *err)
 
     s->learned_ns = DP_SEARCH_NONE;
     steps = steps < MOST_STEPS ? steps : MOST_STEPS;
-    if (!s->max_steps && s->order_steps > steps / 3)
+    if (!s->max_steps && s->order_steps > steps / PARTS * FIRST_PARTS / 3)
         return 0;
+    steps = s->refine ? steps : steps / PARTS * FIRST_PARTS;
     steps = s->max_steps && s->max_steps < UINT64_MAX ? s->max_steps : steps;
     rc = dp_pool_create(&p, s, err);
     p.end_steps = s->max_steps == UINT64_MAX ? UINT64_MAX : steps;

@@ -394,10 +394,55 @@ static void rules(void **state)
     dp_graph_release(&g);
 }
 
+/* A rule within the stages of a plan: those of lower stages come first, none before one of its predecessors, and not all in the order
+ * of their numbers. */
+static void rules_within_stages(void **state)
+{
+    (void)state;
+    struct dp_rule_facts f;
+    struct dp_units u;
+    struct dp_graph g;
+    uint32_t *order, *place, *stage, n_turned = 0;
+
+    make_cells(&g, 150, 9, 1e9);
+    assert_int_equal(dp_units_create(&u, &g, NULL), 0);
+    assert_int_equal(dp_rule_facts_create(&f, &u, 4, NULL), 0);
+    order = calloc(u.n, sizeof *order);
+    place = calloc(u.n, sizeof *place);
+    stage = calloc(u.n, sizeof *stage);
+    assert_true(order && place && stage);
+    for (uint32_t v = 0; v < u.n; v++)
+        stage[v] = v * 4 / u.n;
+    for (uint64_t number = 0; number < 64; number++) {
+        struct dp_rule rule;
+        uint64_t steps = 0;
+
+        dp_rule_draw(&rule, 1, number);
+        rule.stage = stage;
+        assert_int_equal(dp_rule_order(&f, &rule, UINT64_MAX, order, &steps, NULL), 1);
+        memset(place, 0xff, u.n * sizeof *place);
+        for (uint32_t i = 0; i < u.n; i++) {
+            place[order[i]] = i;
+            assert_true(i == 0 || stage[order[i - 1]] <= stage[order[i]]);
+            n_turned += i > 0 && order[i - 1] > order[i];
+        }
+        for (uint32_t v = 0; v < u.n; v++)
+            for (uint32_t i = u.pred_at[v]; i < u.pred_at[v + 1]; i++)
+                assert_true(place[u.pred[i]] < place[v] && place[v] < u.n);
+    }
+    assert_true(n_turned > 64);
+    free(order);
+    free(place);
+    free(stage);
+    dp_rule_facts_release(&f);
+    dp_units_release(&u);
+    dp_graph_release(&g);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(never_worse), cmocka_unit_test(better_somewhere), cmocka_unit_test(small_graphs),
     cmocka_unit_test(same_seed),   cmocka_unit_test(hierarchical),     cmocka_unit_test(ended),
     cmocka_unit_test(moves),       cmocka_unit_test(parts),            cmocka_unit_test(rules),
-    cmocka_unit_test(asks_its_source), cmocka_unit_test(learned_needs_a_source),
+    cmocka_unit_test(rules_within_stages), cmocka_unit_test(asks_its_source), cmocka_unit_test(learned_needs_a_source),
 };
 TEST_MAIN("graph_search", tests)
