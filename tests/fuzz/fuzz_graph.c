@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Graph files, which come from anywhere: both formats. What is accepted has costs within their limits, edges
+/* Graph files, which come from anywhere: all three formats. What is accepted has costs within their limits, edges
  * between its nodes, no cycle, and a plan that passes the check. */
 #include "tests/fuzz/fuzz.h"
 
 #include "policies/graph/check.h"
 #include "policies/graph/hierarchical/hierarchical.h"
+#include "policies/graph/papers/papers.h"
 #include "policies/graph/read/read.h"
+#include "policies/learn/place.h"
 
 const char fuzz_name[] = "fuzz_graph";
 
@@ -36,6 +38,45 @@ static void check_plan(const struct dp_graph *g, const struct dp_graph_plan *p)
         fuzz_die("better than the lower bound");
 }
 
+/* Planners of papers, of whom each has a dynamic program of its own. */
+static void plan_as_papers(const struct dp_graph *g)
+{
+    static const enum dp_plan_algorithm planners[] = {DP_PLAN_2BW, DP_PLAN_ALPA, DP_PLAN_DAPPLE, DP_PLAN_PIPER};
+    const struct dp_plan_hierarchical net = {
+        .n_levels = 1, .devices = {3}, .bytes_per_s = {1e9}, .accel_bytes = g->accel_bytes, .microbatches = 4};
+    const struct dp_paper_ask ask = {.net = &net, .latency_ns = 1000};
+
+    for (size_t i = 0; i < sizeof planners / sizeof *planners; i++) {
+        struct dp_err err = {.text = ""};
+        struct dp_graph_plan p;
+
+        if (dp_paper_find(g, planners[i], &ask, &p, &err) == 0)
+            check_plan(g, &p);
+        else if (!err.text[0] || err.code == DP_EINVAL) /* a good question: at most nothing fits */
+            fuzz_die("a paper's planner that does not answer");
+        dp_graph_plan_release(&p);
+    }
+}
+
+/* A network that has learned nothing: what it makes of the units is as good as by chance. */
+static void plan_by_network(const struct dp_graph *g)
+{
+    static struct dp_cutter cutter;
+    static bool is_made;
+    const struct dp_weights weights = {.kind = DP_WEIGHTS_PARTS, .n = 1, .cutter = &cutter};
+    const struct dp_place_source placer = dp_weights_placer(&weights);
+    const struct dp_plan_maxload ask = {
+        .algorithm = DP_PLAN_DRL_PP, .n_accel = 3, .accel_bytes = g->accel_bytes, .search_steps = 5000, .placer = &placer};
+    struct dp_graph_plan p;
+
+    if (!is_made)
+        dp_cutter_init(&cutter, 1);
+    is_made = true;
+    if (dp_plan_maxload_find(g, &ask, &p, NULL) == 0)
+        check_plan(g, &p);
+    dp_graph_plan_release(&p);
+}
+
 static void plan(struct dp_graph *g)
 {
     struct dp_plan_maxload ask = {
@@ -54,10 +95,13 @@ static void plan(struct dp_graph *g)
         if (dp_plan_maxload_find(g, &ask, &p, NULL) == 0)
             check_plan(g, &p);
         dp_graph_plan_release(&p);
+        plan_by_network(g);
     }
     if (g->kind == DP_GRAPH_PROFILE) {
-        if (dp_plan_hierarchical_find(g, &h, &p, NULL) == 0)
+        if (dp_plan_hierarchical_find(g, &h, &p, NULL) == 0) {
             check_plan(g, &p);
+            plan_as_papers(g);
+        }
         dp_graph_plan_release(&p);
     }
 }
@@ -99,4 +143,14 @@ void fuzz_make_seeds(void)
                    "\"colorClass\":1}],"
                    "\"edges\":[{\"sourceId\":1,\"destId\":2,\"cost\":0.5},{\"sourceId\":2,\"destId\":3,"
                    "\"cost\":0.25}]}");
+    fuzz_seed_text("{\"maxDevices\":3,\"maxMemoryPerDevice\":100,\"bandwidth\":1e3,\"mbsInBatch\":8,\"nodes\":["
+                   "{\"id\":1,\"name\":\"a\",\"TMPCs\":{\"1\":[{\"id\":\"x\",\"timePerSample\":0.03,\"parameterSize\":10,"
+                   "\"memoryUsageA\":9,\"memoryUsageB\":20},{\"id\":\"r\",\"timePerSample\":0.04,\"parameterSize\":10,"
+                   "\"memoryUsageA\":2,\"memoryUsageB\":20}]}},"
+                   "{\"id\":2,\"TMPCs\":{\"1\":[{\"timePerSample\":0.02,\"parameterSize\":5,\"memoryUsageA\":3,"
+                   "\"memoryUsageB\":10,\"syncTimeFw\":{},\"syncTimeBw\":{\"1\":0}}],\"2\":[]}},"
+                   "{\"id\":3,\"TMPCs\":{\"1\":[{\"timePerSample\":0.05,\"parameterSize\":5,\"memoryUsageA\":3,"
+                   "\"memoryUsageB\":10}]}}],\"edges\":[{\"sourceId\":1,\"destId\":2,\"communicationCost\":8},"
+                   "{\"sourceId\":1,\"destId\":3,\"communicationCost\":8},"
+                   "{\"sourceId\":2,\"destId\":3,\"communicationCost\":2}]}");
 }
