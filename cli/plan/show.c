@@ -132,6 +132,8 @@ static void show_bound(struct dp_canvas *c, const json_t *plan)
     if (dp_json_is(plan, "bound_by", "stage"))
         dp_canvas_put(c, DP_PLAIN, "no stage with '%s' does less, its traffic included",
                       dp_json_text(node, sizeof node, plan, "bound_node", "?"));
+    else if (dp_json_is(plan, "bound_by", "count"))
+        dp_canvas_put(c, DP_PLAIN, "stages with less to do, their traffic included, would be more than the devices");
     else if (dp_json_is(plan, "bound_by", "unit"))
         dp_canvas_put(c, DP_PLAIN, "the dearest piece that cannot be split, computed without traffic");
     else

@@ -10,6 +10,7 @@ policies_libdpgraph_a_SOURCES = \
 	policies/graph/hierarchical/ranges.c policies/graph/hierarchical/ranges.h \
 	policies/graph/hierarchical/straight.c policies/graph/hierarchical/straight.h policies/graph/hierarchical/evaluate.c \
 	policies/graph/maxload/bound.c policies/graph/maxload/bound.h \
+	policies/graph/maxload/count.c policies/graph/maxload/count.h \
 	policies/graph/maxload/flow.c policies/graph/maxload/flow.h \
 	policies/graph/maxload/lean.c policies/graph/maxload/lean.h \
 	policies/graph/maxload/maxload.c policies/graph/maxload/maxload.h policies/graph/maxload/plan_maxload.c \

@@ -30,7 +30,7 @@ bool dp_plan_has_links(enum dp_plan_algorithm a)
 
 const char *dp_plan_bound_name(enum dp_plan_bound b)
 {
-    static const char *const names[] = {"work", "unit", "stage"};
+    static const char *const names[] = {"work", "unit", "stage", "count"};
 
     return b < sizeof names / sizeof *names ? names[b] : "?";
 }

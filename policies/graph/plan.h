@@ -43,6 +43,7 @@ enum dp_plan_bound {
     DP_PLAN_BOUND_WORK,  /* all work spread over the devices without loss */
     DP_PLAN_BOUND_UNIT,  /* what cannot be split and takes longest to compute */
     DP_PLAN_BOUND_STAGE, /* every stage that holds bound_node, its traffic included */
+    DP_PLAN_BOUND_COUNT, /* with less to do each there would have to be more stages, their traffic included */
 };
 
 struct dp_graph_stage {
@@ -124,7 +125,7 @@ uint64_t dp_plan_time_ns(uint64_t ns, double speed);
 /* As --algorithm has it; and in a few words. */
 const char *dp_plan_algorithm_name(enum dp_plan_algorithm a);
 const char *dp_plan_algorithm_help(enum dp_plan_algorithm a);
-/* "work", "unit" or "stage". */
+/* "work", "unit", "stage" or "count". */
 const char *dp_plan_bound_name(enum dp_plan_bound b);
 /* returns 0 and *out, or -1 with an error that lists the names. */
 int dp_plan_algorithm_find(const char *name, enum dp_plan_algorithm *out, struct dp_err *err);

@@ -268,11 +268,14 @@ static void take_back(struct dp_flow *f)
     f->n_touched = 0;
 }
 
-uint64_t dp_flow_least_ns(struct dp_flow *f, uint32_t unit)
+uint64_t dp_flow_least_without_ns(struct dp_flow *f, uint32_t unit, const bool *without)
 {
     uint64_t flow = 0, more;
 
     set_source(f, unit);
+    for (uint32_t v = 0; without && v < f->units->n; v++)
+        if (without[v])
+            f->drain[v] = ENDLESS;
     do {
         if (f->number == UINT32_MAX) { /* once in four billion */
             memset(f->seen, 0, f->n_places * sizeof *f->seen);
@@ -282,5 +285,12 @@ uint64_t dp_flow_least_ns(struct dp_flow *f, uint32_t unit)
         flow += more;
     } while (more);
     take_back(f);
+    for (uint32_t v = 0; without && v < f->units->n; v++)
+        f->drain[v] = f->work_ns[v];
     return flow;
+}
+
+uint64_t dp_flow_least_ns(struct dp_flow *f, uint32_t unit)
+{
+    return dp_flow_least_without_ns(f, unit, NULL);
 }

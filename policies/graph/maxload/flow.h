@@ -37,5 +37,8 @@ void dp_flow_release(struct dp_flow *f);
 /* No stage with this unit has a lower load, in ns: the cut above, rounded down. Where f->max_steps ends it, it is lower than it
  * could be. */
 uint64_t dp_flow_least_ns(struct dp_flow *f, uint32_t unit);
+/* Likewise of stages that hold none of the units of `without` ([units], not the unit itself; whoever lies behind one of them that is
+ * behind the unit is one of them, too, and whoever lies before one that is before it). */
+uint64_t dp_flow_least_without_ns(struct dp_flow *f, uint32_t unit, const bool *without);
 
 #endif

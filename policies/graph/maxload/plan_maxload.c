@@ -12,6 +12,7 @@
 #include "policies/graph/check.h"
 #include "policies/graph/line.h"
 #include "policies/graph/maxload/bound.h"
+#include "policies/graph/maxload/count.h"
 #include "policies/graph/maxload/maxload.h"
 #include "policies/graph/maxload/parts.h"
 #include "policies/graph/maxload/refine.h"
@@ -422,6 +423,22 @@ static int find_bound(struct search *s, struct dp_err *err)
     return 0;
 }
 
+/* With a plan at hand there is more to say: how many stages there would have to be. */
+static int raise_bound(struct search *s, struct dp_err *err)
+{
+    struct dp_graph_plan *p = s->out;
+    int rc;
+
+    if (p->is_optimal || !s->best.n_stages || s->ask->n_cpus || s->ask->speed)
+        return 0;
+    rc = dp_bound_count(&s->units, s->ask->n_accel, s->best.load_ns, 0, &p->bound_ns, err);
+    if (rc > 0) {
+        p->bound_by = DP_PLAN_BOUND_COUNT;
+        p->bound_node = 0;
+    }
+    return rc < 0 ? -1 : 0;
+}
+
 /* Orders, ideals and more orders. */
 static int try_all(struct search *s, struct dp_err *err)
 {
@@ -455,6 +472,8 @@ static int search_all(struct search *s, struct dp_err *err)
         return -1;
     if (s->ask->algorithm != DP_PLAN_DRL_PP ? try_all(s, err) < 0
                                             : p->bound_ns != UINT64_MAX && dp_parts_try(&s->units, s->ask, &s->best, p, err) < 0)
+        return -1;
+    if (raise_bound(s, err) < 0)
         return -1;
     if (!s->best.n_stages && p->was_ended)
         return dp_err_set(err, DP_ETIMEOUT, "the time limit ended the search before there was a plan");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* policies/graph/maxload/flow, bound: the least load of a stage with a unit is what its description says, by looking at all sets of
+/* policies/graph/maxload/flow, bound, count: the least load of a stage with a unit is what its description says, by looking at all sets of
  * units of small graphs, and never above that of a stage that a plan can have. That the bound of a plan is never above the best
  * plan see test_graph_plan. */
 #include "config.h"
@@ -7,6 +7,7 @@
 #include "tests/unit/unit.h"
 
 #include "policies/graph/maxload/bound.h"
+#include "policies/graph/maxload/count.h"
 #include "policies/graph/maxload/flow.h"
 #include "tests/unit/policies/graph_util.h"
 
@@ -116,6 +117,115 @@ static void is_the_least_cut(void **state)
     assert_true(asked > 10000 && is_of_a_plan > asked / 10 * 9 && ended > 1000);
 }
 
+/* Without units that are too far: some unit, and what lies beyond it. */
+static void leaves_out_what_is_far(void **state)
+{
+    (void)state;
+    uint32_t raised = 0;
+
+    for (uint64_t i = 0; i < 1500; i++) {
+        uint64_t seed = i * 15485863 + 5;
+        struct dp_flow f;
+        struct small t;
+
+        make(&t, &seed);
+        assert_int_equal(dp_flow_create(&f, &t.u, 1, NO_LIMIT, NULL), 0);
+        for (uint32_t v = 0; v < t.u.n; v++) {
+            uint32_t far = 0, w = random_below(&seed, t.u.n);
+            uint64_t least = UINT64_MAX, found;
+            bool without[MAX_UNITS];
+
+            far |= t.below[w] >> v & 1 ? 1u << w | t.above[w] : 0;
+            far |= t.above[w] >> v & 1 ? 1u << w | t.below[w] : 0;
+            for (uint32_t k = 0; k < t.u.n; k++)
+                without[k] = far >> k & 1;
+            for (uint32_t set = 0; set < 1u << t.u.n; set++) {
+                uint64_t load = (set >> v & 1) && !(set & far) ? load_of(&t, set) : UINT64_MAX;
+
+                least = load < least && is_convex_from(&t, set, v) ? load : least;
+            }
+            found = dp_flow_least_without_ns(&f, v, without);
+            if (found != least)
+                fail_msg("case %lu, unit %u: %lu, not %lu", (unsigned long)i, v, (unsigned long)found, (unsigned long)least);
+            least = dp_flow_least_ns(&f, v); /* nothing is left of it */
+            assert_true(least <= found);
+            raised += found > least;
+        }
+        dp_flow_release(&f);
+        release(&t);
+    }
+    print_message("# more without what is far: %u units\n", raised);
+    assert_true(raised > 50);
+}
+
+/* best: [n_accel + 1][sets] the least load of a set in so many stages, UINT64_MAX where it can be none. */
+static uint64_t best_of(const struct small *t, uint32_t n_accel, uint64_t (*best)[1u << MAX_UNITS])
+{
+    uint32_t all = (1u << t->u.n) - 1;
+
+    memset(best[0], 0xff, sizeof best[0]);
+    best[0][0] = 0;
+    for (uint32_t k = 1; k <= n_accel; k++)
+        for (uint32_t set = 0; set <= all; set++) {
+            uint64_t least = best[k - 1][set];
+
+            for (uint32_t last = set; last && least; last = (last - 1) & set) /* sets before it are closed because those are */
+                if (best[k - 1][set & ~last] < least) {
+                    uint64_t load = load_of(t, last);
+                    bool is_closed = true;
+
+                    for (uint32_t v = 0; v < t->u.n; v++)
+                        is_closed = is_closed && (!(last >> v & 1) || !(t->below[v] & ~set));
+                    load = load > best[k - 1][set & ~last] ? load : best[k - 1][set & ~last];
+                    least = is_closed && load < least ? load : least;
+                }
+            best[k][set] = least;
+        }
+    return best[n_accel][all];
+}
+
+/* Never above the best plan, whatever plan is known and wherever it ends; and often above what else is known. */
+static void counts_stages(void **state)
+{
+    (void)state;
+    static uint64_t best[5][1u << MAX_UNITS];
+    uint32_t asked = 0, raised = 0, reached = 0;
+
+    for (uint64_t i = 0; i < 300; i++) {
+        uint64_t seed = i * 32452843 + 17;
+        struct small t;
+
+        make(&t, &seed);
+        for (uint32_t n = 2; n <= 4; n++) {
+            uint64_t least = best_of(&t, n, best), old = 0, bound, known;
+            enum dp_plan_bound by;
+            uint32_t unit;
+
+            assert_int_equal(dp_bound_maxload(&t.u, n, NULL, 0, UINT64_MAX, &old, &by, NULL), 0);
+            assert_int_equal(dp_bound_stage(&t.u, n, NULL, 0, NO_LIMIT, &old, &unit, NULL), 0);
+            assert_true(old <= least);
+            for (int kind = 0; kind < 4; kind++) { /* the best plan is known, a worse one, all on one device; and it ends early */
+                int rc;
+
+                known = kind == 0 ? least : kind == 1 ? least + random_below(&seed, 10) : load_of(&t, (1u << t.u.n) - 1);
+                bound = kind % 2 ? old : 0;
+                rc = dp_bound_count(&t.u, n, known, kind == 3 ? 1 + random_below(&seed, 400) : NO_LIMIT, &bound, NULL);
+                if (bound > least)
+                    fail_msg("case %lu, %u devices, %d: %lu above the best, %lu", (unsigned long)i, n, kind, (unsigned long)bound,
+                             (unsigned long)least);
+                assert_true(rc == 0 || rc == 1);
+                assert_int_equal(rc, bound > (kind % 2 ? old : 0));
+                raised += kind == 1 && bound > old;
+                reached += kind == 1 && bound > old && bound == least;
+            }
+            asked++;
+        }
+        release(&t);
+    }
+    print_message("# %u questions: above the other bounds in %u, the best in %u of them\n", asked, raised, reached);
+    assert_true(raised > 50 && reached > 0);
+}
+
 /* The dearest of all units, and which it is; with CPUs and speeds no more than that. */
 static void takes_the_dearest_unit(void **state)
 {
@@ -194,6 +304,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(is_the_least_cut),
         cmocka_unit_test(takes_the_dearest_unit),
+        cmocka_unit_test(leaves_out_what_is_far),
+        cmocka_unit_test(counts_stages),
         cmocka_unit_test(sees_forced_traffic),
     };
 
