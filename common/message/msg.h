@@ -494,7 +494,7 @@ enum dp_option_bit {
     F(u8, joins, "of RANKED: 1: the run trains already, and this slice joins it")                  \
     F(u32, home_job, "of an answer to where: the job that the run has its name of; 0: that slice is in none")  \
     F(u32, home_restarts, "and how often that was requeued before")                                \
-    F(s64, home_node, "and the node of its coordinator")
+    F(s64, home_node, "and the node of its coordinator; step_id to n_there are then of the slice that answers")
 
 #define DP_QUERY_FIELDS(F)                                                                         \
     F(u8, what, "enum dp_query")                                                                   \

@@ -70,6 +70,7 @@ struct dp_run {
     struct dp_take_over *take_over; /* NULL: its coordinator was never away */
     struct dp_companions *companions; /* of home; NULL: nobody has asked for any */
     bool is_for_slices; /* passes on for slices here, whose jobs are others than the run's */
+    bool is_superseded; /* it makes room: a former life's run goes on, or slices here ask anew where theirs is */
     bool is_home_over;  /* the job that it has its name of has ended, or begun another life, and other slices train on */
 
     /* Slot. */

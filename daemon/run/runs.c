@@ -136,6 +136,11 @@ void dp_runs_tick(struct dp_daemon *d)
     dp_drain_tick(d, now_ns);
     for (struct dp_run *run = d->runs, *next; run; run = next) {
         next = run->next;
+        if (run->is_superseded && !dp_slices_here(run, NULL)) {
+            dp_run_drop(run);
+            continue;
+        }
+        run->is_superseded = false;
         dp_run_read_tick(run, now_ns);
         dp_workers_tick(run, now_ns);
         dp_workers_explain(run, now_ns);

@@ -283,7 +283,7 @@ static struct dp_run *as_slice(struct dp_conn *c, struct dp_run *slice, const st
 
     if (!run) {
         if (!m->joins && !is_refused)
-            dp_slice_is_back(slice);
+            dp_slice_is_back(slice, m);
         turn_away(c, is_refused ? DP_VERDICT_DENIED : DP_VERDICT_UNKNOWN, text);
         return NULL;
     }

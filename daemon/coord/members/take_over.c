@@ -8,6 +8,7 @@
  */
 #include "daemon/coord/internal.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -39,6 +40,8 @@ static int take_workers(struct dp_coord *c, const struct dp_survivor *survivor, 
             continue;
         if (m->rank != r || m->n_workers != n || m->joins || !coord_member_is_sane(m) || !coord_member_fits(c, m) || !c->slot[r].slice)
             return dp_err_set(err, DP_EINVAL, "worker %u belongs to another run", r);
+        if (m->epoch == survivor[lead].hello->epoch && memcmp(m->cut, survivor[lead].hello->cut, (n + 1) * sizeof m->cut[0]))
+            return dp_err_set(err, DP_EINVAL, "workers %u and %u have different layouts %" PRIu64, lead, r, m->epoch);
         coord_member_adopt(c, m, survivor[r].pid, r);
         heard = m->incarnation > heard ? m->incarnation : heard;
         c->mig.id = dp_most_u64(c->mig.id, dp_most_u64(m->migration, m->doubt));

@@ -300,6 +300,10 @@ void slicing_tell_where(const struct dp_run *slice, const struct dp_msg_slice *m
                                       .state = dp_slice_part_in(slice) == DP_PART_OF_RUN ? DP_SLICE_RANKED : DP_SLICE_WAITS};
     if (!run || run->role == DP_RUN_LOOKUP)
         return;
+    out->rank = s->place.rank;
+    out->n_workers = s->place.n_workers;
+    out->n_there = s->place.n_there;
+    out->step_id = s->place.step_id;
     out->home_job = s->home_job;
     out->home_restarts = run->job.restart_count;
     snprintf(out->home_node, sizeof out->home_node, "%s", s->home_node);
@@ -327,7 +331,7 @@ void dp_slice_asked(struct dp_conn *c, const struct dp_msg_slice *m)
     if (!home || (m->where && m->has_ended))
         return; /* it is asked again */
     if (m->where) {
-        if (dp_slice_part_in(home) == DP_PART_UNKNOWN)
+        if (dp_slice_part_in(home) == DP_PART_UNKNOWN || !slicing_may_tell(home, c->node))
             return;
         slicing_tell_where(home, m, &out);
         if (out.home_job)

@@ -150,11 +150,12 @@ static void set_home(struct dp_run *run, uint32_t home_job, const char *node)
     s->is_via = s->is_told = false;
 }
 
-void slicing_be_told(struct dp_run *run, uint32_t home_job, uint32_t restarts, const char *node)
+void slicing_be_told(struct dp_run *run, uint32_t home_job, uint32_t restarts, const char *node, const struct dp_place *place)
 {
     struct dp_slicing *s = run->slicing;
 
     set_home(run, home_job, node);
+    s->told = place ? *place : (struct dp_place){0};
     s->is_told = true;
     s->home_restarts = restarts;
     s->n_none = s->n_silent = 0;
@@ -175,7 +176,7 @@ void slicing_find_home(struct dp_run *run, const struct dp_slices_result *seen)
     if (s->state == DP_SLICE_RANKED || leave_out(run, seen) || (s->is_told && dp_now_ns() - s->home_ns < SLICING_SEEK_NS))
         return;
     if (here && !s->is_told) {
-        slicing_be_told(run, here->job_id, here->job.restart_count, run->daemon->node);
+        slicing_be_told(run, here->job_id, here->job.restart_count, run->daemon->node, NULL);
         return;
     }
     at = find_whom(run, seen, &is_via);

@@ -52,10 +52,111 @@ enum dp_slice_part dp_slice_part_in(const struct dp_run *slice)
     return s->place.joins ? DP_PART_NONE : DP_PART_UNKNOWN;
 }
 
-void dp_slice_is_back(struct dp_run *slice)
+void dp_slice_is_back(struct dp_run *slice, const struct dp_msg_hello *m)
 {
-    if (slice->slicing && slice->slicing->state != DP_SLICE_RANKED)
-        slice->slicing->is_back = true;
+    struct dp_slicing *s = slice->slicing;
+
+    if (!s || s->state == DP_SLICE_RANKED)
+        return;
+    s->is_back = true;
+    s->back = (struct dp_place){.rank = m->rank, .n_workers = m->n_workers, .n_there = m->n_there};
+}
+
+/* ---- a rank by the worker's word ---- */
+
+static bool shows_slice_on(const struct dp_slices_result *seen, const char *node)
+{
+    for (uint32_t i = 0; i < seen->n; i++)
+        if (seen->slice[i].is_running && seen->slice[i].slice_of && !strcmp(seen->slice[i].node, node))
+            return true;
+    return false;
+}
+
+/* Does Slurm show another slice of its run on that node? One of those here has asked. */
+static bool has_slice_on(const struct dp_run *slice, const char *node)
+{
+    for (const struct dp_run *r = slice->daemon->runs; r; r = r->next)
+        if (r->slicing && r->slicing->has_seen && slicing_are_of_one(r, slice) && shows_slice_on(&r->slicing->seen, node))
+            return true;
+    return false;
+}
+
+static bool has_rank_here(const struct dp_run *slice, uint32_t rank)
+{
+    const struct dp_slicing *s = slice->slicing;
+
+    for (const struct dp_run *r = slice->daemon->runs; r; r = r->next)
+        if (r != slice && r->slicing && r->slicing->state == DP_SLICE_RANKED && r->slicing->home_job == s->home_job &&
+            r->slicing->place.rank == rank)
+            return true;
+    return false;
+}
+
+/* This daemon lost what it knew of the run, and the one that coordinated is lost, or was this one. Ranks are given by a coordinator, and
+ * another one begins when all slices have come to it: so the worker's HELLO goes there as it is, where its rank is taken only if no other
+ * slice has it. What the others know, their number and what rank one of them has, has to fit; and Slurm has to show a slice of the run
+ * on the node that is to coordinate. */
+static void claim(struct dp_run *slice)
+{
+    struct dp_slicing *s = slice->slicing;
+
+    if (!s->is_back || !s->is_told || !s->told.n_workers || !strcmp(s->home_node, slice->daemon->node) ||
+        !has_slice_on(slice, s->home_node))
+        return;
+    if (s->back.n_workers != s->told.n_workers || s->back.rank >= s->back.n_workers || !s->back.rank || s->back.rank == s->told.rank ||
+        has_rank_here(slice, s->back.rank)) {
+        DP_RUN_LOG(slice, dp_warn, "job=%u worker %u of %u says that it is in the run of job %u: others know better", slice->job_id,
+                   s->back.rank, s->back.n_workers, s->home_job);
+        return;
+    }
+    s->place = s->back;
+    s->place.step_id = s->told.step_id;
+    s->state = DP_SLICE_RANKED;
+    s->is_claimed = true;
+    s->claimed_ns = dp_now_ns();
+    DP_RUN_LOG(slice, dp_info, "job=%u says to %s, which is to coordinate the run of job %u, that it is worker %u", slice->job_id,
+               s->home_node, s->home_job, s->place.rank);
+}
+
+/* All of a run here, which passed on to one who did not begin. */
+static void give_up_claims(struct dp_run *run)
+{
+    for (struct dp_run *r = dp_slices_here(run, NULL), *next; r; r = next) {
+        struct dp_slicing *s = r->slicing;
+
+        next = dp_slices_here(run, r);
+        if (!s->is_claimed)
+            continue;
+        s->is_claimed = s->is_told = false;
+        s->state = DP_SLICE_WAITS;
+        s->home_job = 0;
+    }
+    run->is_superseded = run->role == DP_RUN_RELAY && run->is_for_slices && !dp_slices_here(run, NULL);
+}
+
+/* Confirmed when it is welcome. Else the others may look to another one by now: they are asked again. */
+static void keep_claim(struct dp_run *slice, uint64_t now_ns)
+{
+    const struct dp_worker *w = worker_of(slice);
+    struct dp_slicing *s = slice->slicing;
+    struct dp_run *run = dp_run_find(slice->daemon, s->home_job);
+
+    if (w && w->conn && !w->is_waiting)
+        s->is_claimed = false;
+    else if (run && now_ns - s->claimed_ns > SLICING_SEEK_NS)
+        give_up_claims(run);
+}
+
+bool slicing_may_tell(struct dp_run *slice, const char *node)
+{
+    struct dp_slicing *s = slice->slicing;
+
+    if (!s || !s->is_claimed)
+        return true;
+    if (strcmp(s->home_node, node))
+        return false;
+    s->claimed_ns = dp_now_ns();
+    return true;
 }
 
 /* Does it have its rank, and is in no layout yet? */
@@ -100,7 +201,8 @@ static void take_answer(struct dp_run *slice, const struct dp_msg_slice_rank *m)
         s->n_via++;
         s->n_silent = 0;
         if (m->home_job && m->home_node[0]) {
-            slicing_be_told(slice, m->home_job, m->home_restarts, m->home_node);
+            slicing_be_told(slice, m->home_job, m->home_restarts, m->home_node,
+                            &(struct dp_place){.rank = m->rank, .n_workers = m->n_workers, .step_id = m->step_id});
         } else {
             s->n_none++;
             s->home_ns = 0; /* the next one */
@@ -112,8 +214,10 @@ static void take_answer(struct dp_run *slice, const struct dp_msg_slice_rank *m)
         return;
     s->home_ns = dp_now_ns();
     snprintf(s->text, sizeof s->text, "%s", m->text);
-    if (m->state == DP_SLICE_WAITS)
+    if (m->state == DP_SLICE_WAITS) {
+        claim(slice);
         return;
+    }
     s->state = m->state == DP_SLICE_RANKED ? DP_SLICE_RANKED : DP_SLICE_REFUSED;
     s->place = (struct dp_place){m->rank, m->n_workers, m->n_there, m->step_id, m->joins == 1};
     DP_RUN_LOG(slice, dp_info, "job=%u %s", slice->job_id, s->state == DP_SLICE_RANKED ? "has its rank" : s->text);
@@ -129,6 +233,15 @@ void dp_slice_answered(struct dp_conn *c, const struct dp_msg_slice_rank *m)
         take_answer(slice, m);
 }
 
+/* Home's job runs again on this node, and would be home of a run of its own; but this slice's worker trains on in the one before. */
+static bool has_a_later_life(const struct dp_run *run, const struct dp_run *slice)
+{
+    const struct dp_slicing *s = slice->slicing;
+
+    return run->role == DP_RUN_COORD && s->is_back && s->is_told && s->home_restarts < run->job.restart_count && !run->coord &&
+           !dp_slices_are(run);
+}
+
 /* The run of home's name on this node; made where home is on another one. NULL: there is none yet. */
 static struct dp_run *find_run(struct dp_run *slice)
 {
@@ -137,6 +250,8 @@ static struct dp_run *find_run(struct dp_run *slice)
     struct dp_run *run = dp_run_find(d, s->home_job);
     struct dp_msg_step_start start = slice->start;
 
+    if (run && has_a_later_life(run, slice))
+        run->is_superseded = true; /* in its own turn */
     if (run || !strcmp(s->home_node, d->node))
         return run;
     start.job_id = s->home_job;
@@ -157,14 +272,14 @@ static void ask_where(struct dp_run *slice)
 {
     struct dp_slicing *s = slice->slicing;
     struct dp_msg_slice m = {.job_id = s->home_job, .slice = slice->job_id, .pid = s->pid, .where = DP_WHERE_NOW};
-    const struct dp_run *other = dp_run_find(slice->daemon, s->home_job);
+    struct dp_run *other = dp_run_find(slice->daemon, s->home_job);
     struct dp_msg_slice_rank out;
 
     s->asked_ns = dp_now_ns();
     if (strcmp(s->home_node, slice->daemon->node)) {
         dp_peer_want(slice->daemon, s->home_node);
         (void)DP_PEER_SEND(slice->daemon, s->home_node, slice, DP_MSG_SLICE, &m);
-    } else if (other) {
+    } else if (other && dp_slice_part_in(other) != DP_PART_UNKNOWN && slicing_may_tell(other, slice->daemon->node)) {
         slicing_tell_where(other, &m, &out);
         take_answer(slice, &out);
     }
@@ -215,7 +330,7 @@ static void seek_rank(struct dp_run *slice, uint64_t now_ns)
     if (s->is_via && s->home_ns && now_ns - s->home_ns > VIA_NS) {
         s->n_via++; /* its daemon does not answer: another one may */
         s->home_ns = 0;
-        if (s->is_via_companion && ++s->n_silent >= SILENT)
+        if (s->is_via_companion && !s->is_back && ++s->n_silent >= SILENT)
             s->n_none = DP_MAX_SLOTS;
     }
     if (!s->home_job || now_ns - s->home_ns > SLICING_SEEK_NS)
@@ -257,7 +372,7 @@ static bool is_task(struct dp_run *slice, uint32_t step_id, uint32_t pid, const 
 static void begin(struct dp_slicing *s, uint32_t step_id, uint32_t pid, uint64_t now_ns)
 {
     s->state = DP_SLICE_WAITS;
-    s->is_back = false;
+    s->is_back = s->is_claimed = false;
     s->pid = pid;
     s->step_id = step_id;
     s->start_ticks = dp_process_start(pid);
@@ -278,7 +393,7 @@ bool dp_slice_lives(const struct dp_run *slice)
     return s && s->state == DP_SLICE_RANKED && s->pid && is_alive(s);
 }
 
-/* Home's daemon is not there, or of an older release. */
+/* Home's daemon is not there, or of an older release. Not said to a worker that trains: it goes on without. */
 static void give_up(struct dp_slicing *s, uint64_t now_ns)
 {
     char text[200];
@@ -314,7 +429,8 @@ struct dp_run *dp_slice_run(struct dp_run *slice, uint32_t step_id, uint32_t pid
     s->heard_ns = now_ns;
     if (s->state == DP_SLICE_WAITS)
         seek_rank(slice, now_ns);
-    if (s->state == DP_SLICE_WAITS && now_ns - s->since_ns > PATIENCE_NS + (uint64_t)(slice->daemon->config->slices_wait_s * 1e9))
+    if (s->state == DP_SLICE_WAITS && !s->is_back &&
+        now_ns - s->since_ns > PATIENCE_NS + (uint64_t)(slice->daemon->config->slices_wait_s * 1e9))
         give_up(s, now_ns);
     *text = s->text;
     *is_refused = s->state == DP_SLICE_REFUSED;
@@ -358,6 +474,8 @@ void slicing_tick_slice(struct dp_run *run, uint64_t now_ns)
         s->pid = 0;
     } else if (s->pid && s->state == DP_SLICE_WAITS && now_ns - s->heard_ns < HEARD_NS) {
         seek_rank(run, now_ns);
+    } else if (s->pid && s->is_claimed) {
+        keep_claim(run, now_ns);
     } else if (waits_to_be_taken_in(run)) {
         ask_still(run, now_ns);
     }

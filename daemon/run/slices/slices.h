@@ -73,7 +73,7 @@ enum dp_slice_part {
     DP_PART_OF_RUN,
 };
 enum dp_slice_part dp_slice_part_in(const struct dp_run *slice); /* a run, as this daemon knows */
-void dp_slice_is_back(struct dp_run *slice); /* its worker said HELLO, as one that is in a run */
+void dp_slice_is_back(struct dp_run *slice, const struct dp_msg_hello *m); /* its worker said that, as one that is in a run */
 
 /* Frames between daemons. */
 void dp_slice_asked(struct dp_conn *c, const struct dp_msg_slice *m);

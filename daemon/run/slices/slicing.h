@@ -12,6 +12,9 @@ struct dp_slicing {
     uint8_t state; /* enum dp_slice_state */
     uint32_t pid, step_id;
     bool is_back;  /* its worker is in a run, and comes back to a daemon that does not know it */
+    struct dp_place back; /* is_back: which place it says that it has there */
+    bool is_claimed;      /* RANKED by its worker's word alone, for a daemon that is to coordinate: not confirmed yet */
+    uint64_t claimed_ns;  /* or when that daemon asked last */
     uint64_t start_ticks, since_ns, heard_ns, asked_ns;
     uint32_t tried_step; /* the step of which somebody spoke last, since when */
     uint64_t tried_ns;
@@ -22,6 +25,7 @@ struct dp_slicing {
     bool is_via;             /* home_job and home_node are such a slice's */
     bool is_told;            /* one has said it */
     uint32_t home_restarts;  /* told: which life of home's job the run has its name of */
+    struct dp_place told;    /* and the place of the slice that was asked */
     uint32_t n_via, n_none;  /* asked so far; of these in a row so many are in no run */
     bool is_via_companion;   /* it is one of an array's */
     uint32_t n_silent;       /* of those so many in a row have not answered */
@@ -65,8 +69,8 @@ bool slicing_is_of_life(const struct dp_slices_result *seen, const struct dp_sli
 int slicing_find_home_at(const struct dp_run *run, const struct dp_slices_result *seen);
 /* Slurm has answered: a slice that has no rank yet looks where its run is. */
 void slicing_find_home(struct dp_run *run, const struct dp_slices_result *seen);
-/* Another slice's daemon, or this one, knows where the run is. */
-void slicing_be_told(struct dp_run *run, uint32_t home_job, uint32_t restarts, const char *node);
+/* Another slice's daemon, or this one, knows where the run is. place: of the slice that was asked, NULL: none was. */
+void slicing_be_told(struct dp_run *run, uint32_t home_job, uint32_t restarts, const char *node, const struct dp_place *place);
 
 /* --- slices_read.c --- */
 
@@ -86,6 +90,9 @@ void slicing_close_group(struct dp_run *home);
 
 /* --- slice.c --- */
 
+/* The daemon of `node` asks where this slice's run is: may it be answered? What rests on the worker's word is said to nobody but the
+ * daemon that it is claimed of, to which this one then looks for a while. */
+bool slicing_may_tell(struct dp_run *slice, const char *node);
 void slicing_tick_slice(struct dp_run *run, uint64_t now_ns); /* about every 100 ms: it seeks its rank, or whether its run is still there */
 
 /* --- want.c --- */

@@ -322,7 +322,8 @@ bool dp_take_over_hello(struct dp_run *run, const char *node, uint32_t pid, cons
         count_out(run, m->job_id, node);
         return true;
     }
-    if (!is_shown(run, m->job_id, node) || m->n_workers < 1 || m->n_workers > DP_MAX_WORKERS || m->rank >= m->n_workers)
+    if (!is_shown(run, m->job_id, node) || m->n_workers < 1 || m->n_workers > DP_MAX_WORKERS || m->rank >= m->n_workers ||
+        (m->rank == 0) != (m->job_id == run->job_id)) /* the first rank is home's, for ever */
         return true;
     k = &t->rank[m->rank];
     if (k->hello && k->hello->job_id != m->job_id && dp_now_ns() - k->at_ns < FRESH_NS)

@@ -351,7 +351,8 @@ void dp_wireup_card(struct dp_conn *c, const struct dp_msg_card *m)
         if (!run)
             return;
     } else if (m->kind == DP_CARD_SLICE) {
-        turn_away(c, run, m, DP_WIREUP_DENIED, "this job was not started with --dynpipe-slices");
+        turn_away(c, run, m, DP_WIREUP_DENIED, run->is_home_over ? "a run that began in an earlier life of this job goes on without it"
+                                                                 : "this job was not started with --dynpipe-slices");
         return;
     }
     if (c->role == DP_ROLE_WIRER &&

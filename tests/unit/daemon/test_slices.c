@@ -7,11 +7,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/conf/options.h"
 #include "common/wire.h"
 #include "daemon/coord/coordinator.h"
 #include "daemon/net/peer_link.h"
 #include "daemon/run/slices/companions.h"
-#include "daemon/run/slices/slices.h"
+#include "daemon/run/slices/slicing.h"
 #include "tests/unit/unit.h"
 
 enum { ARRAY = 103, HOME = 101, OTHER = 102, LATE = 103, FOREIGN = 200, STEP = 4, WAIT_S = 20 };
@@ -22,7 +23,8 @@ struct answer {
     char text[1024];
 };
 
-static struct dw_process *process[2];
+static struct dw_process *process[3];
+static uint32_t n_seats = 2; /* of the run whose workers say HELLO */
 static uint32_t max_gpus; /* of the steps that begin; 0: not asked for */
 
 static int open_impatient_world(void **state)
@@ -109,6 +111,14 @@ static struct answer ask_on(uint32_t i, uint32_t node, uint32_t job_id, uint32_t
     return a;
 }
 
+/* The world's own run, which would empty its nodes. */
+static void end_own_run(void)
+{
+    dw.slurm.has_ended = dw.is_lost = true;
+    for (uint32_t i = 0; i < dw.n_processes; i++)
+        dw_exit(&dw.process[i]);
+}
+
 static void begin_two(uint32_t n_slices)
 {
     struct answer a;
@@ -118,9 +128,7 @@ static void begin_two(uint32_t n_slices)
     a = ask(0, DW_JOB, STEP, dw.process[0].pid, DW_OWNER);
     assert_int_equal(a.state, DP_WIREUP_DENIED);
     assert_non_null(strstr(a.text, "--dynpipe-slices"));
-    dw.slurm.has_ended = dw.is_lost = true; /* the world's own run, which would empty its nodes */
-    for (uint32_t i = 0; i < dw.n_processes; i++)
-        dw_exit(&dw.process[i]);
+    end_own_run();
     process[0] = begin(0, HOME, ARRAY, 0, n_slices);
     process[1] = begin(1, OTHER, ARRAY, 1, n_slices);
 }
@@ -298,9 +306,7 @@ static void begin_home(uint32_t n_slices, uint32_t most, uint32_t lost)
 {
     dw_start(1, NULL, 0);
     dw_run(1.5, false);
-    dw.slurm.has_ended = dw.is_lost = true; /* the world's own run */
-    for (uint32_t i = 0; i < dw.n_processes; i++)
-        dw_exit(&dw.process[i]);
+    end_own_run();
     dw.slurm.most_companions = most;
     dw.slurm.lose_answers = lost;
     process[0] = begin(0, HOME, 0, 0, n_slices);
@@ -604,9 +610,7 @@ static void another_one_is_home_of_a_new_run(void **state)
     (void)state;
     dw_start(1, NULL, 0);
     dw_run(1.5, false);
-    dw.slurm.has_ended = dw.is_lost = true;
-    for (uint32_t i = 0; i < dw.n_processes; i++)
-        dw_exit(&dw.process[i]);
+    end_own_run();
     process[1] = begin(0, OTHER, ARRAY, 1, 2);
     dw.slurm.slice[0].slice_of = HOME;
     process[0] = begin(1, HOME, ARRAY, 0, 2);
@@ -710,10 +714,11 @@ static void a_former_life_is_done_with(void **state)
 }
 
 /* The worker of a slice says that it trains, and hears an answer within a second, or none: *verdict -1. returns its connection. */
-static int greet(uint32_t i, uint32_t node, uint32_t job_id, int *verdict, char text[256])
+static int greet_as(uint32_t rank, uint32_t i, uint32_t node, uint32_t job_id, int *verdict, char text[256])
 {
     static struct dp_msg_hello m;
     static uint8_t frame[DP_HEADER_BYTES + DP_BODY_MAX];
+    struct dp_msg_step_start options = {.options_set = DP_OPT_MODE | DP_OPT_SLICES, .mode = DP_MODE_BALANCE, .slices = n_seats};
     struct dp_header h = {DP_PROTO_VERSION, DP_MSG_HELLO, 0, 1};
     struct dp_msg_welcome welcome;
     int fd = dw_connect(node, process[i]->pid, DW_OWNER);
@@ -722,10 +727,11 @@ static int greet(uint32_t i, uint32_t node, uint32_t job_id, int *verdict, char 
 
     *verdict = -1;
 
-    m = (struct dp_msg_hello){.job_id = job_id, .step_id = STEP + i, .rank = i, .n_workers = 2, .n_layers = 4, .steps_total = 1000,
-                              .microbatches = 4, .tokens_per_microbatch = 64, .stage_message_bytes = 1000, .regroups = 1,
-                              .cut = {0, 2, 4}};
+    m = (struct dp_msg_hello){.job_id = job_id, .step_id = STEP + i, .rank = rank, .n_workers = n_seats, .n_layers = 4,
+                              .steps_total = 1000, .microbatches = 4, .tokens_per_microbatch = 64, .stage_message_bytes = 1000,
+                              .regroups = 1, .cut = {0, 2, n_seats == 2 ? 4 : 3, 4}};
     assert_true(fd >= 0);
+    assert_int_equal(dp_options_format(&options, m.options, sizeof m.options), 0);
     dp_writer_init(&w, frame + DP_HEADER_BYTES, DP_BODY_MAX);
     dp_msg_hello_encode(&w, &m);
     h.body_len = (uint32_t)dp_writer_used(&w);
@@ -740,6 +746,11 @@ static int greet(uint32_t i, uint32_t node, uint32_t job_id, int *verdict, char 
     *verdict = welcome.verdict;
     snprintf(text, 256, "%.255s", welcome.text);
     return fd;
+}
+
+static int greet(uint32_t i, uint32_t node, uint32_t job_id, int *verdict, char text[256])
+{
+    return greet_as(i, i, node, job_id, verdict, text);
 }
 
 /* It is welcome, and stays connected. */
@@ -941,6 +952,131 @@ static void companions_of_a_former_life_save(void **state)
     }
 }
 
+static const uint32_t third_node[] = {0, 0, 1}; /* of those below, by rank */
+
+/* Three slices, of an array or companions, have their ranks: one is beside home. */
+static void begin_three(bool is_array, uint32_t job[3])
+{
+    struct answer a = {.state = -1};
+
+    job[0] = HOME, job[1] = LATE, job[2] = OTHER;
+    if (is_array) {
+        dw_start(1, NULL, 0);
+        dw_run(1.5, false);
+        end_own_run();
+        for (uint32_t r = 0; r < 3; r++)
+            process[r] = begin(r, job[r], ARRAY, third_node[r], 3);
+    } else {
+        begin_home(3, 8, 0);
+        dw_run(1, false);
+        for (uint32_t r = 1; r < 3; r++) {
+            process[r] = start_companion(r, third_node[r], 3);
+            job[r] = dw.slurm.slice[r].job_id;
+        }
+    }
+    for (int times = 0; times < 3; times++)
+        for (uint32_t r = 3; r-- > 0;)
+            a = ask_on(r, third_node[r], job[r], process[r]->pid, 5);
+    assert_int_equal(a.state, DP_WIREUP_RANK);
+}
+
+/* They train. Then home's node boots without its files, while home's job is requeued, and runs on this node again, or waits (DW_NODES). */
+static void forget_beside_another(bool is_array, uint32_t home, uint32_t job[3])
+{
+    int fd[3];
+
+    n_seats = 3;
+    begin_three(is_array, job);
+    for (uint32_t r = 0; r < 3; r++)
+        fd[r] = say_hello(r, third_node[r], job[r]);
+    dw_kill_daemon(0, 2);
+    for (uint32_t r = 0; r < 3; r++)
+        close(fd[r]);
+    dw_exit(process[0]);
+    for (uint32_t r = 1; r < 3; r++) {
+        dw.slurm.slice[r].slice_of = HOME;
+        dw.slurm.slice[r].is_older = !is_array;
+    }
+    dw.slurm.slice[0].restart_count = 1;
+    dw.slurm.slice[0].start_s = dw.now_ns / 1000000000;
+    dw.slurm.slice[0].is_ending = home == DW_NODES;
+    dw.slurm.slice[0].node = home % DW_NODES;
+    lose_files(0);
+    dw_run(2.2, false);
+}
+
+/* The coordinator's node boots without its files, and a slice of the run trains beside it, whose rank nobody there knows any more: its
+ * worker's word goes to the daemon that is to coordinate. Home's job waits, runs elsewhere, or there again; and then its worker may be
+ * there before the slice's daemon knows of the run: it is refused. Companions save and stop, since their home was requeued. */
+static void one_beside_who_has_forgotten_comes_by_its_own_word(void **state)
+{
+    (void)state;
+    for (uint32_t now = 0; now < 9; now++) {
+        bool is_array = now < 4 || now > 6, has_begun = now == 3;
+        uint32_t home = has_begun ? 0 : now > 6 ? DW_NODES : now % 4, late = now > 6 ? now - 6 : 0, job[3]; /* late: a worker */
+        int verdict[3] = {-1, -1, -1}, fd[3];
+        struct answer a;
+
+        forget_beside_another(is_array, home, job);
+        if (has_begun) {
+            process[0] = begin_step(0, HOME, 0, 3);
+            a = ask_on(0, 0, HOME, process[0]->pid, 2);
+            assert_int_equal(a.state, DP_WIREUP_LATER);
+        }
+        for (int s = 0; s < 160; s += 2)
+            for (uint32_t r = 1; r < 3; r++)
+                if (r == late && s < 70) {
+                    dw_run(1.0, false);
+                } else if (verdict[r] != DP_VERDICT_OK) {
+                    fd[r] = greet(r, third_node[r], job[r], &verdict[r], said);
+                    if (verdict[r] == DP_VERDICT_DENIED)
+                        fail_msg("case %u: worker %u: %s", now, r, said);
+                    if (verdict[r] != DP_VERDICT_OK)
+                        close(fd[r]);
+                }
+        if (verdict[1] != DP_VERDICT_OK || verdict[2] != DP_VERDICT_OK)
+            fail_msg("case %u: %d %d: %s", now, verdict[1], verdict[2], said);
+        assert_int_equal(dp_run_find(&dw.node[1].d, HOME)->role, DP_RUN_COORD);
+        assert_int_equal(dp_run_find(&dw.node[0].d, HOME)->role, DP_RUN_RELAY);
+        if (has_begun) {
+            a = ask_on(0, 0, HOME, process[0]->pid, 20);
+            assert_int_equal(a.state, DP_WIREUP_DENIED);
+            assert_string_equal(a.text, "a run that began in an earlier life of this job goes on without it");
+        }
+        dw_run(15, false);
+        assert_int_equal(dp_run_find(&dw.node[1].d, HOME)->slicing->is_told_stop, !is_array);
+        for (uint32_t r = 1; r < 3; r++)
+            close(fd[r]);
+        end_world();
+    }
+    n_seats = 2;
+}
+
+/* A worker that says that it has home's rank, that of another slice, or one of a larger run is not believed: nobody begins to
+ * coordinate. */
+static void a_false_rank_is_not_taken(void **state)
+{
+    static const struct { uint32_t rank, n_seats; } lie[] = {{0, 3}, {2, 3}, {3, 4}, {3, 3}};
+
+    (void)state;
+    for (uint32_t i = 0; i < sizeof lie / sizeof lie[0]; i++) {
+        uint32_t job[3];
+        int verdict;
+
+        forget_beside_another(true, DW_NODES, job);
+        for (int s = 0; s < 60; s += 2)
+            for (uint32_t r = 1; r < 3; r++) {
+                n_seats = r == 1 ? lie[i].n_seats : 3;
+                close(greet_as(r == 1 ? lie[i].rank : r, r, third_node[r], job[r], &verdict, said));
+                assert_int_not_equal(verdict, DP_VERDICT_OK);
+            }
+        assert_int_equal(dp_run_find(&dw.node[1].d, HOME)->role, DP_RUN_RELAY);
+        assert_null(dp_run_find(&dw.node[1].d, HOME)->coord);
+        end_world();
+    }
+    n_seats = 2;
+}
+
 static uint32_t n_of_array(bool is_waiting)
 {
     uint32_t n = 0;
@@ -1031,6 +1167,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_former_life_is_done_with),
     cmocka_unit_test(others_train_on_when_home_runs_again),
     cmocka_unit_test(a_coordinator_that_has_forgotten_is_replaced),
+    cmocka_unit_test(one_beside_who_has_forgotten_comes_by_its_own_word),
+    cmocka_unit_test(a_false_rank_is_not_taken),
     cmocka_unit_test(companions_of_a_former_life_save),
     cmocka_unit_test(an_array_has_companions),
     cmocka_unit_test(companions_of_an_array_name_it),
