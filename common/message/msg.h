@@ -142,6 +142,7 @@ enum dp_slice_where {
     DP_WHERE_HOME = 0,  /* job_id is home: which rank has the slice? */
     DP_WHERE_NOW = 1,   /* job_id is not home but a slice that is in the run: where is that run now? */
     DP_WHERE_STILL = 2, /* the slice has its rank and waits to be taken in: is home's run still there? */
+    DP_WHERE_BACK = 3,  /* as HOME, of a slice whose worker trains: no reason to begin a run */
 };
 enum dp_wireup_state {
     DP_WIREUP_WAIT = 0,   /* text: for what; to be told by the speaker */

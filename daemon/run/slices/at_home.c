@@ -237,7 +237,8 @@ void slicing_ask_home(struct dp_run *home, const char *node, const struct dp_msg
 
     *out = (struct dp_msg_slice_rank){.job_id = home->job_id, .slice = m->slice, .pid = m->pid};
     snprintf(who.node, sizeof who.node, "%s", node);
-    if (home->role != DP_RUN_COORD || dp_run_is_asking(home) || !slicing_may_be_home(home) || !dp_slice_is(home) || !(g = gather(home))) {
+    if (home->role != DP_RUN_COORD || dp_run_is_asking(home) || !slicing_may_be_home(home) || !dp_slice_is(home) ||
+        (m->where == DP_WHERE_BACK && !dp_slices_are(home)) || !(g = gather(home))) {
         wait_for(out, "home's daemon does not know what its job is yet");
         return;
     }
@@ -328,9 +329,9 @@ void dp_slice_asked(struct dp_conn *c, const struct dp_msg_slice *m)
         DP_CONN_SEND(c, slice_rank, DP_MSG_SLICE_RANK, &out);
         return;
     }
-    if (!home || (m->where && m->has_ended))
+    if (!home || (m->where == DP_WHERE_NOW && m->has_ended))
         return; /* it is asked again */
-    if (m->where) {
+    if (m->where == DP_WHERE_NOW) {
         if (dp_slice_part_in(home) == DP_PART_UNKNOWN || !slicing_may_tell(home, c->node))
             return;
         slicing_tell_where(home, m, &out);

@@ -78,7 +78,7 @@ static int find_marked(const struct dp_run *run, const struct dp_slices_result *
 /* Whom to ask. Home, while it runs and is the one that began first: comments may be of a life before, and a home that was requeued is
  * no part of its run any more. Else *is_via: a slice that has its rank, by its comment, which a daemon gave it; when all of these are
  * in no run (they were requeued since, all of them; or are companions of an array's run that is over), whoever would be home of a new
- * one. */
+ * one: but for a worker that trains, which has no part in a new one. */
 static int find_whom(const struct dp_run *run, const struct dp_slices_result *seen, bool *is_via)
 {
     const struct dp_slicing *s = run->slicing;
@@ -92,7 +92,7 @@ static int find_whom(const struct dp_run *run, const struct dp_slices_result *se
         *is_via = at >= 0;
         return *is_via ? find_marked(run, seen, s->n_via % n, &n_all) : -1;
     }
-    if (at < 0 || (is_of_array(run, seen) && s->n_none >= n))
+    if (at < 0 || (is_of_array(run, seen) && s->n_none >= n && !s->is_back))
         return slicing_find_home_at(run, seen);
     home = is_of_array(run, seen) ? slicing_find_home_at(run, seen) : -1;
     if (home >= 0 && seen->slice[home].job_id == seen->slice[at].slice_of)

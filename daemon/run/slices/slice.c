@@ -289,7 +289,8 @@ static void ask(struct dp_run *slice, bool has_ended)
 {
     struct dp_slicing *s = slice->slicing;
     struct dp_msg_slice m = {.job_id = s->home_job, .slice = slice->job_id, .restarts = slice->job.restart_count,
-                             .step_id = s->step_id, .pid = s->pid, .has_ended = has_ended};
+                             .step_id = s->step_id, .pid = s->pid, .has_ended = has_ended,
+                             .where = s->is_back && !has_ended ? DP_WHERE_BACK : DP_WHERE_HOME};
     struct dp_run *run = find_run(slice);
     struct dp_msg_slice_rank out;
 

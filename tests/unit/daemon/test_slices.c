@@ -1077,6 +1077,37 @@ static void a_false_rank_is_not_taken(void **state)
     n_seats = 2;
 }
 
+/* Home is over, and the daemon of the only slice that trains is restarted: nobody tells it where the run is. Its worker is not refused, nor
+ * taken for one of a new run, so it trains on. */
+static void who_trains_is_not_refused(void **state)
+{
+    int fd[2], verdict;
+
+    (void)state;
+    begin_two(2);
+    check_ranks();
+    fd[0] = say_hello(0, 0, HOME);
+    fd[1] = say_hello(1, 1, OTHER);
+    dw.slurm.slice[1].slice_of = HOME;
+    dw_exit(process[0]);
+    dw.slurm.slice[0].has_ended = true;
+    dw_run(15, false);
+    assert_true(home_run() && home_run()->is_home_over);
+    dw_kill_daemon(1, 2);
+    close(fd[0]);
+    close(fd[1]);
+    dw_run(2.2, false);
+    for (int s = 0; s < 120; s += 2) {
+        fd[1] = greet(1, 1, OTHER, &verdict, said);
+        if (verdict == DP_VERDICT_DENIED)
+            fail_msg("after %d s: %s", s, said);
+        dw_run(1.0, false);
+        close(fd[1]);
+    }
+    assert_true(home_run() && home_run()->coord);
+    end_world();
+}
+
 static uint32_t n_of_array(bool is_waiting)
 {
     uint32_t n = 0;
@@ -1169,6 +1200,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_coordinator_that_has_forgotten_is_replaced),
     cmocka_unit_test(one_beside_who_has_forgotten_comes_by_its_own_word),
     cmocka_unit_test(a_false_rank_is_not_taken),
+    cmocka_unit_test(who_trains_is_not_refused),
     cmocka_unit_test(companions_of_a_former_life_save),
     cmocka_unit_test(an_array_has_companions),
     cmocka_unit_test(companions_of_an_array_name_it),
