@@ -8,7 +8,7 @@ policies_libdpgraph_a_SOURCES = \
 	policies/graph/classes/classes.c policies/graph/classes/classes.h policies/graph/classes/classes_file.c \
 	policies/graph/hierarchical/hierarchical.c policies/graph/hierarchical/hierarchical.h \
 	policies/graph/hierarchical/ranges.c policies/graph/hierarchical/ranges.h \
-	policies/graph/hierarchical/straight.c policies/graph/hierarchical/straight.h policies/graph/hierarchical/evaluate.c \
+	policies/graph/hierarchical/straight.c policies/graph/hierarchical/straight.h policies/graph/hierarchical/bound.c policies/graph/hierarchical/evaluate.c \
 	policies/graph/maxload/bound.c policies/graph/maxload/bound.h \
 	policies/graph/maxload/count.c policies/graph/maxload/count.h \
 	policies/graph/maxload/flow.c policies/graph/maxload/flow.h \

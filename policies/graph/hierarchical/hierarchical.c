@@ -377,37 +377,22 @@ static int write_plan(struct search *h, const struct answer *a, struct dp_err *e
 
 /* ---- around it ---- */
 
-/* Everything everywhere: gradients of all parameters among all devices, level by level. */
-static void set_baselines(struct search *h)
+/* Everything everywhere: gradients of all parameters among all devices, level by level. And no plan is below its bound. */
+static int set_baselines(struct search *h, struct dp_err *err)
 {
     struct dp_graph_plan *p = h->out;
     double params = 0.0;
-    uint64_t n, dearest = 0;
+    uint64_t n;
 
     for (uint32_t i = 0; i < h->ranges.units.n; i++) {
         p->single_ns += h->ranges.units.accel_ns[i];
         params += (double)h->ranges.param_bytes[i];
     }
     p->data_parallel_ns = dp_plan_data_parallel_ns(h->ranges.ask, p->single_ns, params, &n);
-    for (uint32_t i = 0; i < h->ranges.units.n && h->ranges.ask->n_levels == 1;
-         i++) { /* some number of replicas serves it */
-        double least = INFINITY;
-
-        /* with gradients once an iteration it falls with m, or rises: the ends will do */
-        uint32_t most = h->ranges.ask->is_straight ? 1 : h->ranges.ask->devices[0];
-        uint32_t step = h->ranges.ask->microbatches && most > 1 ? most - 1 : 1;
-
-        for (uint32_t m = 1; m <= most; m += step) {
-            double sync = dp_plan_sync_s(h->ranges.ask, 0, (double)h->ranges.param_bytes[i], m, true);
-
-            least = fmin(least, ((double)h->ranges.units.accel_ns[i] / 1e9 + sync) / m);
-        }
-        dearest = (uint64_t)(least * 1e9) > dearest ? (uint64_t)(least * 1e9) : dearest;
-    }
-    p->bound_ns = p->single_ns / n;
-    p->bound_by = dearest > p->bound_ns ? DP_PLAN_BOUND_UNIT : DP_PLAN_BOUND_WORK;
-    p->bound_ns = dearest > p->bound_ns ? dearest : p->bound_ns;
+    if (dp_plan_hierarchical_bound(h->ranges.g, &h->ranges.units, h->ranges.ask, &p->bound_ns, &p->bound_by, err) < 0)
+        return -1;
     h->ranges.bound_ns = p->bound_ns;
+    return 0;
 }
 
 static void say_why(struct search *h)
@@ -471,8 +456,7 @@ static int plan_units(struct search *h, struct dp_err *err)
     }
     h->out->n_units = h->ranges.units.n;
     h->out->algorithm = DP_PLAN_HIERARCHICAL;
-    set_baselines(h);
-    if (solve(h, &a, err) < 0)
+    if (set_baselines(h, err) < 0 || solve(h, &a, err) < 0)
         goto out;
     if (!h->out->is_optimal && !h->is_chain && !h->out->was_ended && search_orders(h, &a, err) < 0)
         goto out;

@@ -58,6 +58,13 @@ uint64_t dp_plan_data_parallel_ns(const struct dp_plan_hierarchical *ask, uint64
 /* So many bytes of a microbatch on the links of m replicas. */
 double dp_plan_transfer_s(const struct dp_plan_hierarchical *ask, uint32_t level, double bytes, uint32_t m);
 
+struct dp_units;
+/* No plan is below: all compute (ns) spread over the devices without loss, or the dearest unit, with its exchange of gradients, on as
+ * many replicas as serve it best (two levels without `microbatches`: compute alone). u: units of g. bound_ns: =, in ns of a
+ * microbatch; by: = which of both. returns 0 or -1 (DP_ENOMEM). */
+int dp_plan_hierarchical_bound(const struct dp_graph *g, const struct dp_units *u, const struct dp_plan_hierarchical *ask,
+                               uint64_t *bound_ns, enum dp_plan_bound *by, struct dp_err *err);
+
 struct dp_stage_load;
 /* On each of so many replicas of a stage, `behind` devices before the end: state, and what the microbatches under way keep. UINT64_MAX:
  * more than that. */

@@ -148,8 +148,10 @@ static int cut_all(const struct paper *paper, const struct dp_graph *g, const st
 
 /* What every plan is compared with: one device, the fastest; all of them with all parameters, where they are alike; and no plan is
  * below. */
-static void set_baselines(const struct dp_graph *g, const struct dp_units *u, const struct dp_paper_ask *ask, struct dp_graph_plan *p)
+static int set_baselines(const struct dp_graph *g, const struct dp_units *u, const struct dp_paper_ask *ask, struct dp_graph_plan *p,
+                         struct dp_err *err)
 {
+    struct dp_plan_hierarchical net = *ask->net;
     double params = 0, speed = 0;
     uint64_t devices;
 
@@ -162,10 +164,12 @@ static void set_baselines(const struct dp_graph *g, const struct dp_units *u, co
             speed = fmax(speed, ask->classes->of[i].speed);
         p->single_ns = dp_plan_time_ns(p->single_ns, speed);
         p->bound_ns = dp_classes_bound_ns(ask->classes, ask->net, g, u, &p->bound_by);
-        return;
+        return 0;
     }
     p->data_parallel_ns = dp_plan_data_parallel_ns(ask->net, p->single_ns, params, &devices);
     p->bound_ns = p->single_ns / devices;
+    net.is_straight = false;
+    return g->is_piper ? 0 : dp_plan_hierarchical_bound(g, u, &net, &p->bound_ns, &p->bound_by, err); /* other ways: other parameters */
 }
 
 static int weigh(const struct dp_graph *g, const struct dp_paper_ask *ask, struct dp_graph_plan *p, struct dp_err *err)
@@ -241,7 +245,8 @@ static int plan_units(const struct paper *paper, const struct dp_graph *g, const
     best.way_of = calloc((size_t)g->n_nodes + 1, sizeof *best.way_of);
     p->algorithm = paper->algorithm;
     p->n_units = u->n;
-    set_baselines(g, u, ask, p);
+    if (set_baselines(g, u, ask, p, err) < 0)
+        goto out;
     if (!best.stage || !best.stage_of_unit || !best.way_of)
         dp_err_set(err, DP_ENOMEM, "plan: out of memory");
     else if (cut_all(paper, g, u, ask, &best, p, err) < 0)
@@ -256,6 +261,7 @@ static int plan_units(const struct paper *paper, const struct dp_graph *g, const
     else
         dp_err_set(err, DP_ENOMEM, "algorithm %s found no plan that fits %llu devices of %.4g GB", dp_plan_algorithm_name(paper->algorithm),
                    (unsigned long long)devices, (double)ask->net->accel_bytes / 1e9);
+out:
     free(best.stage);
     free(best.stage_of_unit);
     free(best.way_of);

@@ -170,7 +170,7 @@ static void brute_force(struct instance *t)
 
 static void compare(uint32_t n_levels, uint32_t n_cases, uint32_t least_refused)
 {
-    uint32_t refused = 0, replicas = 0;
+    uint32_t refused = 0, replicas = 0, by_unit = 0;
 
     for (uint64_t i = 0; i < n_cases; i++) {
         uint64_t seed = i * 104729 + n_levels;
@@ -195,6 +195,7 @@ static void compare(uint32_t n_levels, uint32_t n_cases, uint32_t least_refused)
             assert_int_equal(dp_graph_check(&t.g, p.stage_of, p.n_stages, NULL), 0);
             assert_true(fits(&t, &p));
             assert_true(p.bound_ns <= p.load_ns + 1);
+            by_unit += p.bound_by == DP_PLAN_BOUND_UNIT;
             assert_true(t.ask.accel_bytes != UINT64_MAX || t.ask.is_straight ||
                         p.load_ns <= p.data_parallel_ns + 1);
             for (uint32_t s = 0; s < p.n_stages; s++)
@@ -209,8 +210,8 @@ static void compare(uint32_t n_levels, uint32_t n_cases, uint32_t least_refused)
         dp_graph_plan_release(&p);
         dp_graph_release(&t.g);
     }
-    print_message("# %u levels: %u refused, %u stages with replicas\n", n_levels, refused, replicas);
-    assert_true(refused >= least_refused && replicas > 100);
+    print_message("# %u levels: %u refused, %u stages with replicas; a unit is the bound of %u\n", n_levels, refused, replicas, by_unit);
+    assert_true(refused >= least_refused && replicas > 100 && by_unit > 10);
 }
 
 static void one_level_equals_brute_force(void **state)
