@@ -22,7 +22,7 @@ documents = README.md CHANGELOG.md \
 	doc/kernels.md doc/messages.md doc/paper.md doc/policies.md doc/protocol.md doc/schemes.md doc/security.md doc/simulator.md \
 	doc/slurm.md doc/trainers.md doc/tutorial.md
 pictures = doc/idea.svg doc/run.svg
-EXTRA_DIST += $(documents) $(pictures) doc/links.awk doc/results/README.md doc/results/gpu.md doc/results/graphs.md doc/results/layers.md doc/results/learn.md doc/results/schemes.md doc/results/schemes-a.svg \
+EXTRA_DIST += $(documents) $(pictures) doc/links.awk doc/results/README.md doc/results/gpu.md doc/results/graphs.md doc/results/graphs.svg doc/results/layers.md doc/results/learn.md doc/results/schemes.md doc/results/schemes-a.svg \
 	doc/results/schemes-b.svg doc/results/slices.md
 installed_documents = build-doc/README.md build-doc/CHANGELOG.md
 installed_doc = \
