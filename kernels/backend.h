@@ -33,7 +33,7 @@
 
 #include "common/err.h"
 
-#define DP_BACKEND_ABI 6 /* changes with every operation and every struct that a backend sees */
+#define DP_BACKEND_ABI 7 /* changes with every operation and every struct that a backend sees */
 
 /* DP_LANE_IN and DP_LANE_OUT carry what comes and what goes, beside the computing lane. */
 enum dp_lane { DP_LANE_COMPUTE, DP_LANE_IN, DP_LANE_OUT, DP_N_LANES };
@@ -398,6 +398,19 @@ struct dp_backend_link {
     void (*close)(struct dp_backend *be, void *p);
 };
 
+/* Memory in stock, for backends whose arrays take long to make: what alloc is asked for later is made ready beside everything else.
+ * There is one stock at a time. */
+struct dp_backend_stock {
+    /* A new stock of so many bytes, none of which is ready; what is left of the one before goes back. DP_ENOMEM: there is none. */
+    int (*begin)(struct dp_backend *be, size_t bytes, struct dp_err *err);
+    /* Make some more of it ready, within some ms: for one thread, beside any other that calls what is not in this struct. returns: 1:
+     * more can be done; 0: all is ready; -1 with DP_ENOMEM: there will be no more. */
+    int (*fill)(struct dp_backend *be, struct dp_err *err);
+    /* Bytes that are ready, and that alloc has not given away. At any time. */
+    size_t (*left)(struct dp_backend *be);
+    void (*end)(struct dp_backend *be); /* what alloc has not given away goes back; fill is over */
+};
+
 struct dp_backend_ops {
     uint32_t abi;
     const char *name;    /* "cpu", "cuda" */
@@ -452,6 +465,7 @@ struct dp_backend_ops {
     /* Bytes of workspace that head with gradients needs, kept from its first call on. */
     size_t (*head_bytes)(struct dp_backend *be, int64_t n, int64_t c, int64_t v);
     const struct dp_backend_link *link; /* NULL: what goes to another worker passes the host */
+    const struct dp_backend_stock *stock; /* NULL: arrays are made when they are asked for */
 
     /* Segments; both NULL: the backend has no use for them. Between the two the computing lane is told what it is, as a rule,
      * told each time with the same key. A backend may hold it back until the end, and replay what it has recorded where it is

@@ -27,6 +27,7 @@ kernels_libdpkernels_a_SOURCES = \
 	kernels/cpu/parallel.c kernels/cpu/parallel.h \
 	kernels/cpu/sparse/plan.c kernels/cpu/sparse/plan.h \
 	kernels/cpu/sparse/refresh.c \
+	kernels/cpu/stock.c kernels/cpu/stock.h \
 	kernels/granularity.c kernels/granularity.h \
 	kernels/pattern.c kernels/pattern.h \
 	kernels/timed_linear.c kernels/timed_linear.h \

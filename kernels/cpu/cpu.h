@@ -9,12 +9,22 @@
 #define DP_KERNELS_CPU_CPU_H
 
 #include "kernels/backend.h"
+#include "kernels/cpu/stock.h"
+
+#define DP_CPU_HUGE_PAGE ((size_t)2 << 20) /* x86-64's, and arm64's with pages of 4 KiB */
+/* Bytes from which on a block is a mapping of its own: smaller ones would leave most of a huge page empty. */
+#ifdef __SANITIZE_ADDRESS__ /* which sees what is written beyond a block of the heap only */
+#define DP_CPU_LARGE SIZE_MAX
+#else
+#define DP_CPU_LARGE (DP_CPU_HUGE_PAGE / 2)
+#endif
 
 struct dp_cpu {
     int threads; /* for dp_cpu_parallel (parallel.h) */
     uint64_t lap_ns; /* when the last lap ended */
     float *scratch;
     size_t scratch_floats;
+    struct dp_cpu_stock stock;
 };
 
 /* The ops of a version ("avx512", "avx2", "plain"); NULL: the best one of this processor.
@@ -37,6 +47,9 @@ struct dp_gemm {
 };
 /* returns 0, or -1 with DP_EINVAL or DP_ENOMEM and c in any state. m or n 0: c is left as it is. */
 int dp_cpu_gemm(const struct dp_gemm *g, struct dp_err *err);
+
+/* Huge pages for a mapping, where there are some: a wish, without which all is as right, only slower. errno stays. */
+void dp_cpu_wish_huge(void *p, size_t bytes);
 
 /* Members of the vtable that are the same in every version (device.c, sparse/plan.c, sparse/refresh.c). */
 int dp_cpu_open(struct dp_backend *be, int worker, int threads, struct dp_err *err);

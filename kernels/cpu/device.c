@@ -17,13 +17,6 @@
 
 #include "common/clock.h"
 
-#define HUGE_PAGE ((size_t)2 << 20) /* x86-64's, and arm64's with pages of 4 KiB */
-#ifdef __SANITIZE_ADDRESS__ /* which sees what is written beyond a block of the heap only */
-#define LARGE SIZE_MAX
-#else
-#define LARGE (HUGE_PAGE / 2) /* smaller ones would leave most of a huge page empty */
-#endif
-
 extern const struct dp_backend_ops dp_cpu_ops_plain;
 #ifdef HAVE_X86_VERSIONS
 extern const struct dp_backend_ops dp_cpu_ops_avx2, dp_cpu_ops_avx512;
@@ -95,6 +88,19 @@ static void *from_heap(size_t bytes)
     return (char *)base + HEAD;
 }
 
+void dp_cpu_wish_huge(void *p, size_t bytes)
+{
+#ifdef MADV_HUGEPAGE
+    int saved = errno;
+
+    madvise(p, bytes, MADV_HUGEPAGE);
+    errno = saved;
+#else
+    (void)p;
+    (void)bytes;
+#endif
+}
+
 /* On a border of huge pages, a page with the head before it. */
 static void *map(size_t bytes)
 {
@@ -103,28 +109,39 @@ static void *map(size_t bytes)
 
     if (bytes > SIZE_MAX / 2)
         return NULL;
-    at = mmap(NULL, whole + page + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    at = mmap(NULL, whole + page + DP_CPU_HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED)
         return NULL;
-    p = (char *)(((uintptr_t)at + page + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
+    p = (char *)(((uintptr_t)at + page + DP_CPU_HUGE_PAGE - 1) / DP_CPU_HUGE_PAGE * DP_CPU_HUGE_PAGE);
     before = (size_t)(p - page - at);
     if (before)
         munmap(at, before);
-    if (HUGE_PAGE - before)
-        munmap(p + whole, HUGE_PAGE - before);
-#ifdef MADV_HUGEPAGE
-    int saved = errno;
-
-    madvise(p, bytes, MADV_HUGEPAGE); /* a wish: a kernel without it is as right, only slower */
-    errno = saved;
-#endif
+    if (DP_CPU_HUGE_PAGE - before)
+        munmap(p + whole, DP_CPU_HUGE_PAGE - before);
+    dp_cpu_wish_huge(p, bytes);
     *head_of(p) = (struct head){.base = p - page, .mapped = page + whole};
     return p;
 }
 
 static void *alloc_aligned(size_t bytes)
 {
-    return bytes >= LARGE ? map(bytes) : from_heap(bytes);
+    return bytes >= DP_CPU_LARGE ? map(bytes) : from_heap(bytes);
+}
+
+/* The head is in front of the array, in the same piece. NULL: there is not so much. */
+static void *from_stock(struct dp_cpu *cpu, size_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), whole;
+    struct head *h;
+
+    if (bytes < DP_CPU_LARGE || bytes > SIZE_MAX / 2)
+        return NULL;
+    whole = (bytes + HEAD + page - 1) / page * page;
+    h = dp_cpu_stock_take(&cpu->stock, whole);
+    if (!h)
+        return NULL;
+    *h = (struct head){.base = h, .mapped = whole};
+    return (char *)h + HEAD;
 }
 
 static void free_aligned(void *p)
@@ -152,6 +169,7 @@ int dp_cpu_open(struct dp_backend *be, int worker, int threads, struct dp_err *e
         return dp_err_set(err, DP_ENOMEM, "cpu: no memory for the context");
     cpu->threads = threads;
     cpu->lap_ns = dp_thread_cpu_ns();
+    dp_cpu_stock_open(&cpu->stock);
     be->ctx = cpu;
     return 0;
 }
@@ -163,18 +181,21 @@ void dp_cpu_close(struct dp_backend *be)
     if (!cpu)
         return;
     free_aligned(cpu->scratch);
+    dp_cpu_stock_close(&cpu->stock);
     free(cpu);
     be->ctx = NULL;
 }
 
 int dp_cpu_alloc(struct dp_backend *be, size_t bytes, void **out, struct dp_err *err)
 {
-    void *p = alloc_aligned(bytes);
+    void *p = from_stock(be->ctx, bytes);
 
-    (void)be;
-    if (!p)
-        return dp_err_set(err, DP_ENOMEM, "cpu: no memory for %zu bytes", bytes);
-    memset(p, 0, bytes); /* of a mapping, too: steps meet no page for the first time */
+    if (!p) {
+        p = alloc_aligned(bytes);
+        if (!p)
+            return dp_err_set(err, DP_ENOMEM, "cpu: no memory for %zu bytes", bytes);
+        memset(p, 0, bytes); /* of a mapping, too: steps meet no page for the first time */
+    }
     *out = p;
     return 0;
 }

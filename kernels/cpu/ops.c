@@ -35,5 +35,6 @@ const struct dp_backend_ops DP_FN(ops) = {
     .sparse_refresh = dp_cpu_sparse_refresh,
     .sparse_bytes = dp_cpu_sparse_bytes,
     .head_bytes = DP_FN(head_bytes),
+    .stock = &dp_cpu_stock,
     DP_BACKEND_OPS(DP_OP_MEMBER)
 };

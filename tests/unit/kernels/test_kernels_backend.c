@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Opening backends by name, and memory of the CPU backend. */
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -251,10 +252,115 @@ static void info(void **state)
     dp_backend_destroy(be);
 }
 
+/* ---- memory in stock ---- */
+
+#define STOCK ((size_t)24 << 20)
+#define ARRAY ((size_t)5 << 20) /* bytes; not a whole number of huge pages */
+
+/* returns false: this build has none. With the address sanitizer all arrays are the heap's. */
+static bool fill_stock(struct dp_backend *be, size_t bytes)
+{
+    assert_int_equal(be->ops->stock->begin(be, bytes, NULL), 0);
+    while (be->ops->stock->fill(be, NULL) > 0)
+        ;
+    return be->ops->stock->left(be) > 0;
+}
+
+static char *array(struct dp_backend *be)
+{
+    void *p;
+
+    assert_int_equal(be->ops->alloc(be, ARRAY, &p, NULL), 0);
+    return p;
+}
+
+/* All pages of it are there, and hold zeroes; then it is written to. */
+static void check_array(char *p)
+{
+    static unsigned char is_there[ARRAY / 4096 + 2];
+    char *page = (char *)((uintptr_t)p / 4096 * 4096);
+    size_t n = (size_t)(p + ARRAY - page + 4095) / 4096, n_there = 0, n_zero = 0;
+
+    assert_int_equal((uintptr_t)p % 64, 0);
+    if (sysconf(_SC_PAGESIZE) == 4096) {
+        assert_int_equal(mincore(page, n * 4096, is_there), 0);
+        for (size_t i = 0; i < n; i++)
+            n_there += is_there[i] & 1;
+        assert_int_equal(n_there, n);
+    }
+    for (size_t i = 0; i < ARRAY; i++)
+        n_zero += p[i] == 0;
+    assert_int_equal(n_zero, ARRAY);
+    memset(p, 7, ARRAY);
+}
+
+static void arrays_come_from_stock(void **state)
+{
+    struct dp_backend *be = dp_backend_create("cpu", 0, 1, NULL);
+    void *small;
+    char *p[6];
+
+    (void)state;
+    assert_int_equal(be->ops->stock->left(be), 0);
+    if (!fill_stock(be, STOCK)) {
+        dp_backend_destroy(be);
+        skip();
+    }
+    assert_int_equal(be->ops->stock->left(be), STOCK);
+    assert_int_equal(be->ops->alloc(be, 1000, &small, NULL), 0);
+    assert_int_equal(be->ops->stock->left(be), STOCK);
+    for (size_t i = 0; i < 4; i++) {
+        p[i] = array(be);
+        assert_in_range(STOCK - be->ops->stock->left(be), (i + 1) * ARRAY, (i + 1) * (ARRAY + 65536));
+        check_array(p[i]);
+    }
+    p[4] = array(be); /* so much is not left */
+    check_array(p[4]);
+    be->ops->free(be, p[1]);
+    be->ops->stock->end(be);
+    assert_int_equal(be->ops->stock->left(be), 0);
+    assert_true(fill_stock(be, STOCK)); /* a new one, and what was taken of the old one stays */
+    p[5] = array(be);
+    check_array(p[5]);
+    for (int i = 0; i < 6; i++) {
+        assert_true(i == 1 || (p[i][0] == 7 && !memcmp(p[i], p[i] + 1, ARRAY - 1)));
+        if (i != 1)
+            be->ops->free(be, p[i]);
+    }
+    be->ops->free(be, small);
+    dp_backend_destroy(be); /* with what is left */
+}
+
+/* More than addresses go: there is no stock then, and arrays come as without one. */
+static void no_memory_for_stock(void **state)
+{
+    struct dp_backend *be = dp_backend_create("cpu", 0, 1, NULL);
+    const size_t too_much[] = {(size_t)1 << 60, SIZE_MAX - 5};
+    struct dp_err err = {0};
+    char *p;
+
+    (void)state;
+    if (!fill_stock(be, STOCK)) {
+        dp_backend_destroy(be);
+        skip();
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(be->ops->stock->begin(be, too_much[i], &err), -1);
+        assert_int_equal(err.code, DP_ENOMEM);
+        assert_int_equal(be->ops->stock->left(be), 0);
+        assert_int_equal(be->ops->stock->fill(be, &err), 0);
+    }
+    p = array(be);
+    check_array(p);
+    be->ops->free(be, p);
+    dp_backend_destroy(be);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(unknown_names), cmocka_unit_test(named_plugin), cmocka_unit_test(real_plugin),
     cmocka_unit_test(cuda_absent), cmocka_unit_test(all_members),
     cmocka_unit_test(memory),        cmocka_unit_test(time_advances), cmocka_unit_test(lanes),
+    cmocka_unit_test(arrays_come_from_stock), cmocka_unit_test(no_memory_for_stock),
     cmocka_unit_test(laps),          cmocka_unit_test(info),
 };
 TEST_MAIN("kernel backend", tests)
