@@ -58,7 +58,8 @@ static const char *bytes_of(const char *kind)
     LATER(3, DP_REPORT_SINCE_3)
 #define PRINT_PREPARE                                                                              \
     TABLE(PREPARE)                                                                                 \
-    printf("\nThen n_workers + 1 cuts, u32 each, and n_workers bytes `gone`: the layout that a commit puts in force.\n");
+    printf("\nThen n_workers + 1 cuts, u32 each, and n_workers bytes `gone`: the layout that a commit puts in force.\n"); \
+    LATER(3, DP_PREPARE_SINCE_3)
 #define PRINT_REGROUP                                                                              \
     TABLE(REGROUP)                                                                                 \
     printf("\nThen n_workers + 1 cuts, u32 each, and n_workers bytes `gone`.\n");

@@ -50,6 +50,7 @@ void dp_member_digest(const struct dp_member *m, const uint8_t *digest, uint8_t 
 
     _Static_assert(sizeof body >= sizeof(struct dp_msg_prepare), "a PREPARE fits");
     dp_writer_init(&w, body, sizeof body);
+    w.version = 1; /* what came later is not said to all alike */
     dp_msg_prepare_encode(&w, &m->prepare);
     dp_sha256_init(&s);
     dp_sha256_add(&s, body, dp_writer_used(&w));

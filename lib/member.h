@@ -75,8 +75,8 @@ int dp_member_prepare(struct dp_member *m, struct dp_err *err);
 int dp_member_next_layout(const struct dp_msg_prepare *prepare, const struct dp_layout *old, bool may_come, struct dp_layout *next,
                           struct dp_err *err);
 
-/* What the workers have to agree on: SHA-256 over PREPARE as it was said, and over digest behind it. digest: [DP_DIGEST_BYTES], or NULL:
- * over PREPARE alone. With m->has_prepare. */
+/* What the workers have to agree on: SHA-256 over PREPARE as it was said to all, and over digest behind it. digest:
+ * [DP_DIGEST_BYTES], or NULL: over PREPARE alone. With m->has_prepare. */
 void dp_member_digest(const struct dp_member *m, const uint8_t *digest, uint8_t out[DP_DIGEST_BYTES]);
 
 /* Has the coordinator aborted the hand-over, or gone on to a later one? Reads what the daemon said. */

@@ -243,6 +243,7 @@ int dp_msg_prepare_decode(struct dp_reader *r, struct dp_msg_prepare *m, struct 
     if (check_sizes("prepare", r->bad, m->n_workers, m->n_layers, err) < 0)
         return -1;
     read_workers(r, m->n_workers, m->cut, m->gone);
+    DP_PREPARE_SINCE_3(FIELD_READ_3)
     return finish(r, "prepare", err);
 }
 
@@ -250,6 +251,7 @@ void dp_msg_prepare_encode(struct dp_writer *w, const struct dp_msg_prepare *m)
 {
     DP_PREPARE_FIELDS(FIELD_WRITE)
     write_workers(w, m->n_workers, m->cut, m->gone);
+    DP_PREPARE_SINCE_3(FIELD_WRITE_3)
 }
 
 int dp_msg_regroup_decode(struct dp_reader *r, struct dp_msg_regroup *m, struct dp_err *err)
@@ -447,7 +449,7 @@ void dp_msg_wireup_encode(struct dp_writer *w, const struct dp_msg_wireup *m)
 #define MOST_REGROUP CUTS_BYTES + DP_MAX_WORKERS DP_REGROUP_FIELDS(FIELD_SIZE)
 #define MOST_EXPECT DP_MAX_LAYERS * sizeof(struct dp_layer_load) DP_EXPECT_FIELDS(FIELD_SIZE)
 #define MOST_PROPOSAL CUTS_BYTES + DP_MAX_WORKERS DP_PROPOSAL_FIELDS(FIELD_SIZE)
-#define MOST_PREPARE CUTS_BYTES + DP_MAX_WORKERS DP_PREPARE_FIELDS(FIELD_SIZE)
+#define MOST_PREPARE CUTS_BYTES + DP_MAX_WORKERS DP_PREPARE_FIELDS(FIELD_SIZE) DP_PREPARE_SINCE_3(FIELD_SIZE)
 #define MOST_GOODBYE 0 DP_GOODBYE_FIELDS(FIELD_SIZE) DP_GOODBYE_SINCE_3(FIELD_SIZE)
 #define MOST_CARD DP_CARD_MAX + DP_SEALED_KEY_BYTES DP_CARD_FIELDS(FIELD_SIZE)
 #define MOST_ROSTER DP_ROSTER_CHUNK DP_ROSTER_FIELDS(FIELD_SIZE)

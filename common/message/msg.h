@@ -302,6 +302,9 @@ enum dp_option_bit {
     F(u64, epoch, "layout epoch that must be in force; a commit makes it epoch + 1")               \
     F(u32, n_workers, "1..DP_MAX_WORKERS")                                                         \
     F(u32, n_layers, "1..DP_MAX_LAYERS")
+/* Alone of these fields it is not the same for all workers, and nothing rests on it. */
+#define DP_PREPARE_SINCE_3(F) \
+    F(u64, coming_bytes, "what the layers take that come to the worker this is for, as reported last; 0: not known, or none")
 
 #define DP_VOTE_FIELDS(F)                                                                          \
     F(u32, incarnation, "of the PREPARE that is answered")                                         \
@@ -569,6 +572,7 @@ struct dp_msg_report {
 };
 struct dp_msg_prepare {
     DP_PREPARE_FIELDS(DP_FIELD_DECL)
+    DP_PREPARE_SINCE_3(DP_FIELD_DECL)
     uint32_t cut[DP_MAX_WORKERS + 1];
     uint8_t gone[DP_MAX_WORKERS];
 };

@@ -20,6 +20,19 @@
 /* Largest of these bodies is PREPARE: 512 workers with 5 bytes each, and a few fields. */
 #define BODY_MAX 4096
 
+/* What the layers take that come to this worker. One whose layer has reported nothing yet is not counted. */
+static uint64_t coming_bytes(const struct dp_coord *c, uint32_t rank)
+{
+    struct dp_moves moves;
+    uint64_t bytes = 0;
+
+    dp_layout_moves(&c->layout, &c->mig.next, &moves);
+    for (uint32_t i = 0; i < moves.n; i++)
+        if (moves.move[i].to == rank)
+            bytes += c->layer[moves.move[i].layer].load.state_bytes;
+    return bytes;
+}
+
 static void send_prepare(struct dp_coord *c, uint32_t rank)
 {
     struct dp_msg_prepare *p = calloc(1, sizeof *p);
@@ -35,6 +48,7 @@ static void send_prepare(struct dp_coord *c, uint32_t rank)
     p->n_layers = c->train.n_layers;
     memcpy(p->cut, c->mig.next.cut, sizeof p->cut);
     memcpy(p->gone, c->mig.next.gone, sizeof p->gone);
+    p->coming_bytes = coming_bytes(c, rank);
     dp_writer_init(&w, body, sizeof body);
     dp_msg_prepare_encode(&w, p);
     free(p);

@@ -27,6 +27,7 @@
 #define PRUNE_END 500u   /* 25 s */
 #define MICROBATCHES 8
 #define BOUNDARY_BYTES 1000
+#define STATE_BYTES 100000 /* of a layer, where layer_mb is 0 */
 
 /* Where the workers are hostile, what they do to their own run is theirs. */
 static void broken(struct world *w, const char *what, unsigned a, unsigned b)
@@ -604,10 +605,25 @@ static void heed_leader(const struct world *w, struct world_worker *k, const str
     k->step = leader->step;
 }
 
+/* Each is told what comes to it: nothing without layers, and no more than reports said. Loads of recorded runs have sizes of their own. */
+static void check_coming(struct world *w, const struct world_worker *k, uint32_t r, const struct dp_msg_prepare *p)
+{
+    uint64_t most = w->layer_mb ? (uint64_t)w->layer_mb << 20 : STATE_BYTES, n = 0;
+
+    if (p->epoch != k->layout.epoch || w->is_recorded || w->is_timed)
+        return;
+    for (uint32_t l = p->cut[r]; l < p->cut[r + 1]; l++)
+        n += l < k->layout.cut[r] || l >= k->layout.cut[r + 1];
+    if (p->coming_bytes > n * most)
+        broken_for_all(w, "a worker is told of more bytes that come than layers have", (unsigned)(p->coming_bytes >> 10), (unsigned)n);
+    w->n_told_coming += p->coming_bytes > 0;
+}
+
 static void worker_prepare(struct world *w, uint32_t r, const struct dp_msg_prepare *p)
 {
     struct world_worker *k = &w->worker[r];
 
+    check_coming(w, k, r, p);
     if (k->doubt == p->migration || (k->has_voted_no && k->seen == p->migration)) {
         send_vote(w, r); /* heard again: say it again */
         return;
@@ -794,7 +810,7 @@ static struct dp_layer_load load_of(const struct world *w, uint64_t step, uint32
         return recorded_load(step, layer);
     if (layer < dp_changes_value(w->freeze, w->n_freezes, DP_CHANGE_FREEZE, step))
         return (struct dp_layer_load){t, 0, 0, 25000, 0, 10000, 10000};
-    return (struct dp_layer_load){t, t, t, 100000, 1000, 10000, w->all_params_left ? 10000 : (uint64_t)(10000 * density)};
+    return (struct dp_layer_load){t, t, t, STATE_BYTES, 1000, 10000, w->all_params_left ? 10000 : (uint64_t)(10000 * density)};
 }
 
 /* Device time of a microbatch on worker r, in the layout that k knows. */

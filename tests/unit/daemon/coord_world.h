@@ -120,6 +120,7 @@ struct world {
     bool is_unknown;              /* no newcomer's address is known to the others */
     struct world_comer comer[8];
     struct world_message message[256];
+    uint32_t n_told_coming;       /* PREPAREs with bytes of layers that come */
     /* Memory of each node, MiB. layer_mb: of a dense layer; 0: workers do not say what they need. */
     uint32_t layer_mb, mem_mb, mem_durable_mb, mem_asked_mb, mem_before_mb;
     uint64_t mem_at_ns, mem_done_at_ns; /* slurmctld hears the question; its nodes have done it */

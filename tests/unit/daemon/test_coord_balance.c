@@ -197,6 +197,7 @@ static void pruning_is_followed_all_the_same(void **state)
                 w->density[l] = (l < W_LAYERS / 2) == (k % 2 == 0) ? 0.02 : 0.5;
             world_run(w, 5.0, false);
             assert_true(w->n_commits > n);
+            assert_true(w->n_told_coming > 0);
             world_run(w, 5.0, false);
         }
         assert_in_range(w->n_commits - before, 4, 8);

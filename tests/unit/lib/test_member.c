@@ -418,6 +418,25 @@ static void who_was_replaced_decides_nothing(void **state)
     assert_int_equal(decision(), DP_MEMBER_ABORT);
 }
 
+/* What comes to it is said to each worker alone: they agree all the same. */
+static void what_is_said_to_one_alone_is_not_agreed_on(void **state)
+{
+    struct dp_msg_prepare m = prepare_of(1);
+    uint8_t one[DP_DIGEST_BYTES], other[DP_DIGEST_BYTES];
+
+    (void)state;
+    m.coming_bytes = 1 << 20;
+    into_doubt(m);
+    assert_int_equal(member.prepare.coming_bytes, 1 << 20);
+    dp_member_digest(&member, NULL, one);
+    member.prepare.coming_bytes = 0;
+    dp_member_digest(&member, NULL, other);
+    assert_memory_equal(one, other, sizeof one);
+    member.prepare.epoch++;
+    dp_member_digest(&member, NULL, other);
+    assert_memory_not_equal(one, other, sizeof one);
+}
+
 static void a_commit_as_another_epoch_ends_the_worker(void **state)
 {
     (void)state;
@@ -913,6 +932,7 @@ static const struct CMUnitTest tests[] = {
     T(doubt_ends_at_last),
     T(what_is_decided_stays_decided),
     T(who_was_replaced_decides_nothing),
+    T(what_is_said_to_one_alone_is_not_agreed_on),
     T(a_commit_as_another_epoch_ends_the_worker),
     T(a_commit_without_this_workers_yes_ends_it),
     T(a_commit_of_what_was_refused_ends_it),

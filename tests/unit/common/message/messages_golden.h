@@ -221,7 +221,7 @@ static const char golden_report_bytes[] =
 
 static const struct dp_msg_prepare golden_prepare = {
     .incarnation = 0x01020301, .migration = 0x0102030405060702, .epoch = 0x0102030405060703, .n_workers = 3,
-    .n_layers = 9, .cut = {0, 4, 4, 9}, .gone = {0, 1, 0},
+    .n_layers = 9, .cut = {0, 4, 4, 9}, .gone = {0, 1, 0}, .coming_bytes = 0x0102030405060704,
 };
 static const char golden_prepare_bytes[] =
     "01020301" /* incarnation */
@@ -230,7 +230,8 @@ static const char golden_prepare_bytes[] =
     "00000003" /* n_workers */
     "00000009" /* n_layers */
     "00000000000000040000000400000009" /* cut */
-    "000100"; /* gone */
+    "000100" /* gone */
+    "0102030405060704"; /* coming_bytes */
 
 static const struct dp_msg_regroup golden_regroup = {
     .incarnation = 0x01020301, .migration = 0x0102030405060702, .go = 1, .epoch = 0x0102030405060704, .n_workers = 3,
