@@ -6,6 +6,7 @@ noinst_LIBRARIES += worker/train/libdptrain.a worker/step/libdpstep.a worker/han
 	worker/net/libdpnet.a worker/scheme/libdpscheme.a worker/model/libdpmodel.a
 worker_train_libdptrain_a_SOURCES = \
 	worker/train/background.c \
+	worker/train/stock.c \
 	worker/train/boundary.c \
 	worker/train/copying.c \
 	worker/train/start/hello.c worker/train/start/hello.h \
@@ -32,6 +33,7 @@ worker_step_libdpstep_a_SOURCES = \
 worker_handover_libdphandover_a_SOURCES = \
 	worker/handover/handover.c worker/handover/handover.h \
 	worker/handover/attempt.h worker/handover/attempt_prepare.c worker/handover/attempt_transfer.c \
+	worker/handover/stocking.c worker/handover/stocking.h \
 	worker/handover/voting.c worker/handover/voting.h \
 	worker/handover/transfer.c worker/handover/transfer.h worker/handover/transfer_internal.h \
 	worker/handover/transfer_receive.c worker/handover/transfer_send.c worker/handover/transfer_way.c
@@ -267,7 +269,8 @@ endif
 handover_tests = tests/unit/worker/test_metrics tests/unit/worker/test_handover \
 	tests/unit/worker/test_handover_faults tests/unit/worker/test_handover_calls tests/unit/worker/test_device_calls tests/unit/worker/test_regroup tests/unit/worker/test_rescue tests/unit/worker/test_rescue_plan \
 	tests/unit/worker/test_start tests/unit/worker/test_endurance tests/unit/worker/test_killed_calls tests/unit/worker/test_hindered \
-	tests/unit/worker/test_copied_moves
+	tests/unit/worker/test_copied_moves \
+	tests/unit/worker/test_stocking
 check_PROGRAMS += $(handover_tests)
 TESTS += $(handover_tests)
 tests_unit_worker_test_metrics_SOURCES = tests/unit/worker/test_metrics.c tests/unit/unit.h
@@ -296,6 +299,9 @@ tests_unit_worker_test_endurance_SOURCES = tests/unit/worker/test_endurance.c $(
 tests_unit_worker_test_endurance_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_killed_calls_SOURCES = tests/unit/worker/test_killed_calls.c $(run_world)
 tests_unit_worker_test_killed_calls_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
+tests_unit_worker_test_stocking_SOURCES = tests/unit/worker/test_stocking.c tests/unit/worker/failing_device.c tests/unit/worker/failing_device.h \
+	$(run_world)
+tests_unit_worker_test_stocking_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_copied_moves_SOURCES = tests/unit/worker/test_copied_moves.c $(run_world)
 tests_unit_worker_test_copied_moves_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_hindered_SOURCES = tests/unit/worker/test_hindered.c tests/unit/worker/failing_device.c \

@@ -101,7 +101,8 @@ static void tell_handover(struct dp_trainer *t, uint64_t migration, const struct
 /* Memory that was given back to Slurm (daemon/coord/carry_out/memory.c) is missing in the cgroup at once. */
 uint64_t dp_trainer_memory_limit(const struct dp_trainer *t)
 {
-    uint64_t now = dp_memory_limit(t->be, t->config->pipeline.memory_mb, dp_stage_bytes(t->stage, NULL));
+    uint64_t held = dp_stage_bytes(t->stage, NULL) + dp_stocking_left(t->stocking); /* the latter is for layers, too */
+    uint64_t now = dp_memory_limit(t->be, t->config->pipeline.memory_mb, held);
     uint64_t copies = t->config->pipeline.memory_mb > 0 ? dp_copies_info(t->copies).held_bytes : 0; /* else they are missing in it */
 
     if (copies)
@@ -134,7 +135,6 @@ static int hand_over(struct dp_trainer *t, uint64_t migration, struct dp_err *er
         .tune = &t->start.tune,
         .frozen = t->reached.frozen,
         .step = t->step,
-        .mem_limit_bytes = dp_trainer_memory_limit(t),
         .mem_most_bytes = t->mem_limit_bytes,
         .meet = dp_trainer_meet,
         .invite = dp_trainer_invite,
@@ -144,7 +144,11 @@ static int hand_over(struct dp_trainer *t, uint64_t migration, struct dp_err *er
     };
 
     stop_leading_if_leaving(t, migration);
+    if (t->stocking)
+        dp_stocking_stop(t->stocking);
+    args.mem_limit_bytes = dp_trainer_memory_limit(t);
     rc = dp_handover_run(t->handover, &args, migration, &outcome, err);
+    dp_trainer_stock_end(t);
     if (t->shadowing)
         sums = dp_shadowing_total(t->shadowing);
     dp_trainer_shadow_end(t, true);

@@ -139,6 +139,8 @@ void dp_trainer_serve(void *arg)
     t->has_coordinator |= dp_control_is_connected(t->control);
     if (t->args->transport)
         dp_transport_watch(t->args->transport, dp_control_fd(t->control), dp_trainer_serve, t);
+    if (t->pipeline && !t->order) /* within a step */
+        dp_trainer_stock(t);
 }
 
 /* What the device did since the last lap counts there. */

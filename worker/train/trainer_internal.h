@@ -7,6 +7,7 @@
 #include "worker/checkpoint/distributed.h"
 #include "worker/copies/copies.h"
 #include "worker/handover/handover.h"
+#include "worker/handover/stocking.h"
 #include "worker/shadow/pace.h"
 #include "worker/shadow/shadowing.h"
 #include "worker/train/start/memory_need.h"
@@ -43,6 +44,8 @@ struct dp_trainer {
     struct dp_shadowing *shadowing;   /* layers that are copied for the next hand-over; NULL: none */
     struct dp_step_shadow shadow;     /* what was ordered last about it */
     struct dp_layout shadow_next;     /* that they are copied for; epoch 0: not known yet */
+    struct dp_stocking *stocking;     /* memory for layers that a pending hand-over brings; NULL: none */
+    uint64_t stocked;                 /* the newest migration that it was thought of for; 0: none */
     uint64_t step_ns;                 /* of the last step; 0: none was made */
     uint64_t shadow_told_ns;          /* the leader told its coordinator last */
     bool has_copies; /* of layers that left: freed when their hand-over is over */
@@ -132,6 +135,10 @@ int dp_trainer_shadow_part(struct dp_trainer *t, uint32_t *requests, struct dp_e
 int dp_trainer_shadow_boundary(struct dp_trainer *t, const struct dp_step_order *order, struct dp_err *err);
 /* It is over. is_in_step: all workers end it at this boundary. */
 void dp_trainer_shadow_end(struct dp_trainer *t, bool is_in_step);
+
+/* Memory for layers that come (stock.c), within a step: begin when PREPARE is there, end when it is gone. */
+void dp_trainer_stock(struct dp_trainer *t);
+void dp_trainer_stock_end(struct dp_trainer *t); /* what no layer took is given back */
 
 /* Copies of layers on other workers (copying.c). Collective: begin, or go on with what layout, stage and step are now; or end, where the
  * leader wants none any more. At a boundary behind all that changes layers, after dp_trainer_copies_settle() or a regroup. are_changed: by

@@ -370,6 +370,7 @@ void dp_trainer_end(struct dp_trainer *t)
     dp_trainer_stop_leading(t);
     dp_tracelog_close(t->trace);
     dp_trainer_shadow_end(t, false);
+    dp_trainer_stock_end(t);
     dp_trainer_rescue_end(t);
     dp_chunks_free(t->stuck);
     dp_trainer_copies_end(t);

@@ -388,9 +388,11 @@ void world_prepare(const uint32_t *cut, uint32_t joins)
     memcpy(prepared.cut, cut, (world.run->n_seats + 1) * sizeof *cut);
     for (uint32_t r = 0; r < world.run->n_seats; r++)
         prepared.gone[r] = !takes_part(r);
-    for (uint32_t r = 0; r < world.run->n_seats; r++)
+    for (uint32_t r = 0; r < world.run->n_seats; r++) {
+        prepared.coming_bytes = (cut[r + 1] - cut[r]) * world.run->layer_bytes; /* those that stay are counted, too: more than comes */
         if (takes_part(r) && world.seat[r].is_there) /* who has just died cannot hear it */
             FAKE_SEND(&world.seat[r].peer, prepare, DP_MSG_PREPARE, &prepared);
+    }
 }
 
 static bool have_all_voted(void)

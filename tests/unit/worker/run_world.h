@@ -19,6 +19,7 @@ struct world_run {
     uint32_t n_seats, n_there;  /* seats; of which the first so many are taken from the beginning. 1, 1: a worker alone */
     const char *const *options; /* section.key=value, beside those that every run here has */
     uint32_t n_options;
+    uint64_t layer_bytes; /* of each, for PREPARE; 0: it does not say what comes */
     void (*in_worker)(uint32_t rank); /* called in each worker's process before it trains; NULL: nothing is */
 };
 

@@ -97,6 +97,7 @@ static int await_regroup(struct dp_trainer *t, struct dp_err *err)
 static int tear_down(struct dp_trainer *t, struct dp_err *err)
 {
     dp_trainer_shadow_end(t, false);
+    dp_trainer_stock_end(t);
     dp_copies_break_off(t->copies);
     t->shadow = (struct dp_step_shadow){0};
     dp_trainer_close_layout(t);
