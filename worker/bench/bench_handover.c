@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* make bench-handover: how fast do layers go from one worker of a node to another?
  *
- *   bench_handover [--mib LIST] [--sparsity LIST] [--rounds N] [--json]      (--help says what is measured)
+ *   bench_handover [--mib LIST] [--sparsity LIST] [--rounds N] [--no-stock] [--json]      (--help says what is measured)
  *
  * Two processes, as in a run; rank 0 is this one, has the layers and prints.
  */
@@ -28,10 +28,12 @@ static const char usage[] =
     "                     times as much memory\n"
     "  --sparsity 0,0.9   zeros of their matrices, default 0,0.9; sparse layers of the same shape have fewer bytes\n"
     "  --rounds N         samples of each figure, at most 101, default 5\n"
+    "  --no-stock         the destination asks for memory when the layers come, as where nobody told it before\n"
     "  --json             for machines\n"
     "\n"
     "hand-over: three layers with both moments, from the manifest until the destination has checked them and could vote:\n"
-    "all workers wait so long; ready: until the destination, too, could train, because it has plans of sparse matrices.\n"
+    "all workers wait so long. The destination's memory was made ready before, as it is while training goes on. ready: until\n"
+    "the destination, too, could train, because it has plans of sparse matrices.\n"
     "messages: as many bytes between the same processes, as make bench-messages sends 4 MiB, in turns.\n"
     "What a hand-over has besides: checksums (of one end), memory (of all arrays of the layers: asked for, touched and\n"
     "given back), plans (of sparse matrices). Each is timed by itself; at the two ends they overlap.\n";
@@ -41,7 +43,7 @@ struct arguments {
     int n_sparsity;
     double sparsity[MAX_SIZES];
     int rounds;
-    bool is_json;
+    bool is_stocked, is_json;
 };
 
 static int take_option(int c, struct arguments *a, struct dp_err *err)
@@ -53,6 +55,9 @@ static int take_option(int c, struct arguments *a, struct dp_err *err)
         return bench_parse_fractions(optarg, MAX_SIZES, a->sparsity, &a->n_sparsity, err);
     case 'r':
         return bench_parse_count(optarg, DP_BENCH_MAX_ROUNDS, &a->rounds, err);
+    case 'n':
+        a->is_stocked = false;
+        return 0;
     default:
         a->is_json = true;
         return 0;
@@ -63,11 +68,12 @@ static int take_option(int c, struct arguments *a, struct dp_err *err)
 static int parse(int argc, char **argv, struct arguments *a)
 {
     static const struct option longs[] = {{"mib", 1, NULL, 'm'},    {"sparsity", 1, NULL, 's'}, {"rounds", 1, NULL, 'r'},
-                                          {"json", 0, NULL, 'j'},   {"help", 0, NULL, 'h'},     {0}};
+                                          {"no-stock", 0, NULL, 'n'}, {"json", 0, NULL, 'j'},
+                                          {"help", 0, NULL, 'h'},     {0}};
     struct dp_err err = {0};
     int c, rc = 0;
 
-    *a = (struct arguments){.n_mib = 4, .mib = {1, 16, 256, 1024}, .n_sparsity = 2, .sparsity = {0, 0.9}, .rounds = 5};
+    *a = (struct arguments){.n_mib = 4, .mib = {1, 16, 256, 1024}, .n_sparsity = 2, .sparsity = {0, 0.9}, .rounds = 5, .is_stocked = true};
     while (rc == 0 && (c = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
         if (c == 'h') {
             fputs(usage, stdout);
@@ -106,9 +112,10 @@ static json_t *row_json(const struct bench_layers *b, double sparsity, struct sa
 }
 
 /* One row: rank 0 notes what it measured. */
-static int measure_row(struct dp_transport *t, uint32_t rank, int mib, double sparsity, int rounds, json_t *rows,
+static int measure_row(struct dp_transport *t, uint32_t rank, int mib, double sparsity, const struct arguments *a, json_t *rows,
                        struct dp_err *err)
 {
+    const int rounds = a->rounds;
     struct bench_layers *b = bench_layers_create(t, rank, mib, sparsity, err);
     struct samples s;
     int rc = b ? 0 : -1;
@@ -116,7 +123,7 @@ static int measure_row(struct dp_transport *t, uint32_t rank, int mib, double sp
     for (int i = -1; rc == 0 && i < rounds; i++) { /* one to warm up */
         int k = i < 0 ? 0 : i;
 
-        rc = bench_layers_hand_over(b, &s.handover[k], &s.ready[k], err);
+        rc = bench_layers_hand_over(b, a->is_stocked, &s.handover[k], &s.ready[k], err);
         if (rc == 0)
             rc = bench_layers_messages(b, &s.messages[k], err);
         if (rc == 0 && rank == 0)
@@ -135,7 +142,7 @@ static int measure(uint32_t rank, const struct arguments *a, int fd[][2], json_t
 
     for (int i = 0; rc == 0 && i < a->n_sparsity; i++)
         for (int k = 0; rc == 0 && k < a->n_mib; k++)
-            rc = measure_row(t, rank, a->mib[k], a->sparsity[i], a->rounds, rows, err);
+            rc = measure_row(t, rank, a->mib[k], a->sparsity[i], a, rows, err);
     dp_transport_destroy(t);
     return rc;
 }

@@ -9,6 +9,7 @@
 #include "common/clock.h"
 #include "common/crc32c.h"
 #include "worker/bench/masks.h"
+#include "worker/handover/stocking.h"
 #include "worker/handover/transfer.h"
 #include "worker/model/layer_parts.h"
 #include "worker/scheme/scheme.h"
@@ -29,6 +30,7 @@ struct bench_layers {
     uint64_t migration;
     size_t bytes;
     char *data; /* of messages */
+    uint64_t state_bytes; /* of the layers that move, with their gradients; 0: not known yet */
 };
 
 /* A block has 12 channels^2 weights, and each of them two moments. */
@@ -187,16 +189,36 @@ static int move(struct bench_layers *b, uint64_t *arrived_ns, uint64_t *complete
     return rc;
 }
 
-int bench_layers_hand_over(struct bench_layers *b, double *ns, double *complete_ns, struct dp_err *err)
+/* Worker 1 learns what the layers take, as the coordinator tells it with PREPARE. */
+static int tell_bytes(struct bench_layers *b, struct dp_err *err)
 {
-    uint64_t begin, arrived, completed;
+    for (uint32_t i = 1; i <= MOVING && b->rank == 0; i++)
+        b->state_bytes += dp_layer_state_bytes(dp_stage_layer(b->stage, i));
+    return finish(b, start(b, true, 3, &b->state_bytes, sizeof b->state_bytes, err), err);
+}
+
+int bench_layers_hand_over(struct bench_layers *b, bool is_stocked, double *ns, double *complete_ns, struct dp_err *err)
+{
+    struct dp_stocking *stocking = NULL;
+    uint64_t begin, arrived = 0, completed = 0;
+    int rc;
 
     b->migration++;
-    if (hear_1(b, 0, err) < 0)
+    if (!b->state_bytes && tell_bytes(b, err) < 0)
         return -1;
+    if (is_stocked && b->rank == 1) {
+        stocking = dp_stocking_begin(b->be, b->state_bytes, err);
+        if (!stocking)
+            return -1;
+        dp_stocking_finish(stocking);
+    }
+    rc = hear_1(b, 0, err);
     begin = dp_now_ns();
-    if (move(b, &arrived, &completed, err) < 0)
-        return dp_err_prefix(err, "hand-over");
+    if (rc == 0 && move(b, &arrived, &completed, err) < 0)
+        rc = dp_err_prefix(err, "hand-over");
+    dp_stocking_destroy(stocking);
+    if (rc < 0)
+        return -1;
     *ns = (double)(arrived - begin);
     *complete_ns = (double)(completed - begin);
     return 0;

@@ -21,8 +21,8 @@ int64_t bench_layers_channels(const struct bench_layers *b); /* of the model who
 size_t bench_layers_bytes(const struct bench_layers *b); /* that a hand-over moves; after the first one */
 
 /* All layers, until rank 1 has said that it could vote for them, and until its kernels could begin with them; there they are
- * destroyed again. */
-int bench_layers_hand_over(struct bench_layers *b, double *ns, double *complete_ns, struct dp_err *err);
+ * destroyed again. is_stocked: there memory for them was made ready before. */
+int bench_layers_hand_over(struct bench_layers *b, bool is_stocked, double *ns, double *complete_ns, struct dp_err *err);
 /* As many bytes as messages, from and into memory that was written before. */
 int bench_layers_messages(struct bench_layers *b, double *ns, struct dp_err *err);
 /* Rank 0 alone: CRC-32C of the bytes; memory like the layers' allocated and freed; their plans built again. */
