@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Building the index of plan.h from a CSR pattern; time O(nnz + pieces), done at pruning events. */
+/* Building the index of plan.h from a CSR pattern; time O(nnz + pieces), done at pruning events and when a layer has come. The two
+ * directions know nothing of each other: each is a task. */
 #include "kernels/cpu/sparse/plan.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/parallel.h"
 #include "kernels/pattern.h"
 
 static double density_of(int64_t rows, int64_t cols, int64_t nnz)
@@ -65,12 +66,12 @@ static int64_t chunk_rows(const struct dp_plan_dir *d)
 }
 
 /* calloc that counts. */
-static void *plan_alloc(struct dp_plan *plan, size_t n, size_t size)
+static void *dir_alloc(struct dp_plan_dir *d, size_t n, size_t size)
 {
     void *p = calloc(n ? n : 1, size);
 
     if (p)
-        plan->bytes += n * size;
+        d->bytes += n * size;
     return p;
 }
 
@@ -169,8 +170,7 @@ static size_t max_pieces(const struct dp_plan_dir *d, int64_t entries)
 }
 
 /* d: rows, cols, row_width and block are set. */
-static int dir_build(struct dp_plan *plan, struct dp_plan_dir *d, const uint32_t *ptr,
-                     const uint16_t *index, int64_t entries, bool starts_in_walk)
+static int dir_build(struct dp_plan_dir *d, const uint32_t *ptr, const uint16_t *index, int64_t entries, bool starts_in_walk)
 {
     struct build *b = calloc(1, sizeof *b);
     uint32_t n_pieces = 0, n_offsets = 0;
@@ -182,11 +182,11 @@ static int dir_build(struct dp_plan *plan, struct dp_plan_dir *d, const uint32_t
     d->n_blocks = (d->cols + d->block - 1) / d->block;
     d->n_chunks = (d->rows + d->chunk - 1) / d->chunk;
     cap = max_pieces(d, entries);
-    d->first = plan_alloc(plan, (size_t)(d->n_chunks * d->n_blocks + 1), sizeof *d->first);
-    d->first_offset = plan_alloc(plan, (size_t)(d->n_chunks * d->n_blocks + 1), sizeof *d->first_offset);
+    d->first = dir_alloc(d, (size_t)(d->n_chunks * d->n_blocks + 1), sizeof *d->first);
+    d->first_offset = dir_alloc(d, (size_t)(d->n_chunks * d->n_blocks + 1), sizeof *d->first_offset);
     if (d->row_width == 1)
-        d->values = plan_alloc(plan, (size_t)entries, sizeof *d->values);
-    d->offset = plan_alloc(plan, (size_t)entries, sizeof *d->offset);
+        d->values = dir_alloc(d, (size_t)entries, sizeof *d->values);
+    d->offset = dir_alloc(d, (size_t)entries, sizeof *d->offset);
     d->piece = calloc(cap + DP_PLAN_SPARE, sizeof *d->piece);
     if (!b || !d->first || !d->first_offset || (d->row_width == 1 && !d->values) || !d->offset || !d->piece)
         goto out;
@@ -211,7 +211,7 @@ static int dir_build(struct dp_plan *plan, struct dp_plan_dir *d, const uint32_t
     fit = realloc(d->piece, (n_pieces + DP_PLAN_SPARE) * sizeof *fit);
     if (fit)
         d->piece = fit;
-    plan->bytes += (n_pieces + DP_PLAN_SPARE) * sizeof *fit;
+    d->bytes += (n_pieces + DP_PLAN_SPARE) * sizeof *fit;
     rc = 0;
 out:
     if (b)
@@ -251,47 +251,60 @@ static uint16_t *transpose(const struct dp_sparse *sp, uint32_t *ptr)
     return row_of;
 }
 
-/* fwd and bwd of single weights; ptr: sp's row pointers. */
-static int build_single(struct dp_plan *plan, const struct dp_sparse *sp, const uint32_t *ptr)
-{
-    uint32_t *col_ptr = calloc((size_t)sp->cols + 1, sizeof *col_ptr);
-    uint16_t *row_of = NULL;
-    int rc = -1;
+/* A plan to be: its directions have shapes and blocks. */
+struct unbuilt {
+    struct dp_plan *plan;
+    const struct dp_sparse *sp;
+    const uint32_t *ptr; /* sp's row pointers */
+};
 
-    if (col_ptr)
-        row_of = transpose(sp, col_ptr);
-    if (row_of && dir_build(plan, &plan->fwd, ptr, sp->col, sp->nnz, false) == 0)
-        rc = dir_build(plan, &plan->bwd, col_ptr, row_of, sp->nnz, true);
+static int build_transposed(const struct unbuilt *u)
+{
+    uint32_t *col_ptr = calloc((size_t)u->sp->cols + 1, sizeof *col_ptr);
+    uint16_t *row_of = col_ptr ? transpose(u->sp, col_ptr) : NULL;
+    int rc = row_of ? dir_build(&u->plan->bwd, col_ptr, row_of, u->sp->nnz, true) : -1;
+
     free(col_ptr);
     free(row_of);
     return rc;
 }
 
+/* Task 0: backward, which takes longer where it has to be transposed; 1: forward. -1: no memory, without a text. */
+static int build_dir(void *arg, int64_t i, int thread, struct dp_err *err)
+{
+    const struct unbuilt *u = arg;
+    const struct dp_sparse *sp = u->sp;
+
+    (void)thread;
+    (void)err;
+    if (i == 0 && dp_sparse_block(sp) == 1)
+        return build_transposed(u);
+    return dir_build(i == 0 ? &u->plan->bwd : &u->plan->fwd, u->ptr, sp->col, dp_sparse_n_blocks(sp), false);
+}
+
 /* sp: single weights, or blocks of 4 x 1. */
-static struct dp_plan *plan_create(const struct dp_sparse *sp)
+static struct dp_plan *plan_create(struct dp_backend *be, const struct dp_sparse *sp)
 {
     struct dp_plan *plan = calloc(1, sizeof *plan);
     uint32_t *ptr = calloc((size_t)groups(sp) + 1, sizeof *ptr);
+    struct unbuilt u = {.plan = plan, .sp = sp, .ptr = ptr};
     int64_t rows = sp->rows, cols = sp->cols, block = dp_sparse_block(sp);
     double density = density_of(rows, cols, sp->nnz);
     bool built = false;
 
     if (!plan || !ptr)
         goto out;
-    plan->bytes = sizeof *plan;
     for (int64_t r = 0; r <= groups(sp); r++)
         ptr[r] = (uint32_t)sp->row_ptr[r];
     plan->fwd = (struct dp_plan_dir){.rows = rows, .cols = cols, .row_width = block,
                                      .block = choose_block(density)};
     if (block == 1) {
         plan->bwd = (struct dp_plan_dir){.rows = cols, .cols = rows, .row_width = 1, .block = choose_bwd_block(density)};
-        built = build_single(plan, sp, ptr) == 0;
     } else {
         plan->bwd = plan->fwd;
         plan->fwd.block = choose_wide_block(cols);
-        built = dir_build(plan, &plan->fwd, ptr, sp->col, dp_sparse_n_blocks(sp), false) == 0 &&
-                dir_build(plan, &plan->bwd, ptr, sp->col, dp_sparse_n_blocks(sp), false) == 0;
     }
+    built = dp_cpu_parallel(be, 2, build_dir, &u, NULL) == 0;
 out:
     free(ptr);
     if (!built) {
@@ -302,7 +315,7 @@ out:
 }
 
 /* Square blocks as blocks of 4 x 1, whose weights lie in the same order (struct dp_sparse). */
-static struct dp_plan *plan_create_square(const struct dp_sparse *sp)
+static struct dp_plan *plan_create_square(struct dp_backend *be, const struct dp_sparse *sp)
 {
     const int64_t edge = sp->block_rows, groups_of = edge / 4;
     struct dp_sparse narrow = {.rows = sp->rows, .cols = sp->cols, .nnz = sp->nnz, .block_rows = 4};
@@ -318,7 +331,7 @@ static struct dp_plan *plan_create_square(const struct dp_sparse *sp)
         narrow.row_ptr[g + 1] = at;
     }
     if (narrow.row_ptr && narrow.col)
-        plan = plan_create(&narrow);
+        plan = plan_create(be, &narrow);
     free(narrow.row_ptr);
     free(narrow.col);
     return plan;
@@ -330,7 +343,7 @@ int dp_cpu_sparse_prepare(struct dp_backend *be, struct dp_sparse *sp, struct dp
 
     if (dp_sparse_check(sp, err) < 0)
         return -1;
-    plan = dp_block_cols(dp_sparse_block(sp)) > 1 ? plan_create_square(sp) : plan_create(sp);
+    plan = dp_block_cols(dp_sparse_block(sp)) > 1 ? plan_create_square(be, sp) : plan_create(be, sp);
     if (!plan)
         return dp_err_set(err, DP_ENOMEM, "no memory for the index of %lld nonzeros", (long long)sp->nnz);
     dp_cpu_sparse_release(be, sp);
@@ -350,5 +363,5 @@ size_t dp_cpu_sparse_bytes(struct dp_backend *be, const struct dp_sparse *sp)
     const struct dp_plan *plan = sp->plan;
 
     (void)be;
-    return plan ? plan->bytes : 0;
+    return plan ? sizeof *plan + plan->fwd.bytes + plan->bwd.bytes : 0;
 }

@@ -40,11 +40,11 @@ struct dp_plan_dir {
     struct dp_plan_piece *piece;
     float *values;    /* [entries] in the order of the walk; NULL with blocks of 4 x 1 */
     uint16_t *offset; /* [entries] (column - first column of its block) * 32: bytes / 8 into a token tile */
+    size_t bytes;     /* of all these arrays */
 };
 
 struct dp_plan {
     struct dp_plan_dir fwd, bwd; /* bwd: of w^T, with blocks of 4 x 1 of w */
-    size_t bytes;
 };
 
 #endif

@@ -2,6 +2,7 @@
 /* The passes over weights of the CPU backend, every version with one thread and with three, against plain C: sizes around
  * words of bits and around tasks, every shape of block, dense and sparse, ties, NaN, infinities and zeros. What they give is
  * bits, so it is compared bit by bit. */
+#include "kernels/cpu/sparse/plan.h"
 #include "kernels/granularity.h"
 #include "kernels/reference_pruning.h"
 #include "tests/unit/kernels/kernels_util.h"
@@ -352,9 +353,53 @@ static void digest_every(void **state)
     each_backend(digests);
 }
 
+/* ---- plans ---- */
+
+static void same_dir(const struct dp_plan_dir *a, const struct dp_plan_dir *b, int64_t entries)
+{
+    size_t n = (size_t)(a->n_chunks * a->n_blocks) + 1;
+
+    assert_true(a->rows == b->rows && a->cols == b->cols && a->chunk == b->chunk && a->block == b->block && a->row_width == b->row_width);
+    assert_true(a->n_chunks == b->n_chunks && a->n_blocks == b->n_blocks && a->bytes == b->bytes);
+    assert_memory_equal(a->first, b->first, n * sizeof *a->first);
+    assert_memory_equal(a->first_offset, b->first_offset, n * sizeof *a->first_offset);
+    assert_memory_equal(a->piece, b->piece, (a->first[n - 1] + DP_PLAN_SPARE) * sizeof *a->piece);
+    assert_memory_equal(a->offset, b->offset, (size_t)entries * sizeof *a->offset);
+    assert_int_equal(!a->values, !b->values);
+}
+
+/* Byte for byte, whatever the number of threads. */
+static void plans_of_every_thread(void **state)
+{
+    struct dp_backend *one = dp_backend_create("cpu", 0, 1, NULL), *three = dp_backend_create("cpu", 0, 3, NULL);
+
+    (void)state;
+    for (int g = 0; g < DP_N_GRANULARITIES; g++)
+        for (int density = 0; density < 3; density++) {
+            const int64_t block = dp_granularity_at(g), rows = 1536, cols = 640, n = rows / block * (cols / dp_block_cols(block));
+            uint64_t *bits = random_bits(n, density == 0 ? 0.02 : density == 1 ? 0.2 : 0.9, 21);
+            struct dp_sparse a = pattern_of(rows, cols, block, bits), b = a;
+            const struct dp_plan *p, *q;
+
+            assert_int_equal(one->ops->sparse_prepare(one, &a, NULL), 0);
+            assert_int_equal(three->ops->sparse_prepare(three, &b, NULL), 0);
+            p = a.plan;
+            q = b.plan;
+            assert_int_equal(one->ops->sparse_bytes(one, &a), three->ops->sparse_bytes(three, &b));
+            same_dir(&p->fwd, &q->fwd, a.nnz / (block == 1 ? 1 : 4));
+            same_dir(&p->bwd, &q->bwd, a.nnz / (block == 1 ? 1 : 4));
+            one->ops->sparse_release(one, &a);
+            three->ops->sparse_release(three, &b);
+            pattern_free(a);
+            free(bits);
+        }
+    dp_backend_destroy(one);
+    dp_backend_destroy(three);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(count_every),           cmocka_unit_test(choose_every), cmocka_unit_test(norms_every),
     cmocka_unit_test(spread_and_mask_every), cmocka_unit_test(gather_every), cmocka_unit_test(merge_every),
-    cmocka_unit_test(digest_every),
+    cmocka_unit_test(digest_every),          cmocka_unit_test(plans_of_every_thread),
 };
 TEST_MAIN("kernel passes over weights", tests)
