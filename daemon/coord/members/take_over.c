@@ -64,7 +64,8 @@ static uint64_t heard_epoch(const struct dp_survivor *survivor, uint32_t n)
     return epoch;
 }
 
-/* One layout in force, nobody in doubt, nobody about to leave, and all who have layers are there: nothing has to be done again. */
+/* One layout in force, nobody in doubt, nobody about to leave, and all who have layers are there, and the leader, who takes part in each
+ * step also without layers: nothing has to be done again. Of another one without layers nobody says whether it had left before. */
 static bool are_at_one(const struct dp_survivor *survivor, uint32_t n, uint32_t lead)
 {
     const struct dp_msg_hello *m = survivor[lead].hello;
@@ -72,7 +73,7 @@ static bool are_at_one(const struct dp_survivor *survivor, uint32_t n, uint32_t 
     for (uint32_t r = 0; r < n; r++) {
         const struct dp_msg_hello *k = survivor[r].hello;
 
-        if (k ? k->epoch != heard_epoch(survivor, n) || k->doubt || k->is_gone : m->cut[r] < m->cut[r + 1])
+        if (k ? k->epoch != heard_epoch(survivor, n) || k->doubt || k->is_gone : m->cut[r] < m->cut[r + 1] || r == m->leader)
             return false;
     }
     return true;

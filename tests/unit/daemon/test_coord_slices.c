@@ -491,6 +491,25 @@ static void a_lost_coordinator_without_workers_costs_no_step(void **state)
     end(w);
 }
 
+/* Its layers had moved to others, and it was in the run still: those who are left wait in their step until they hear that it is lost. */
+static void a_lost_leader_without_layers_is_told(void **state)
+{
+    struct world *w = begin_training(54, 1);
+    uint64_t step;
+
+    (void)state;
+    for (uint32_t r = 0; r < W_MAX; r++)
+        w->worker[r].layout.cut[1] = w->worker[r].layout.cut[2] = 0;
+    assert_true(world_take_over(w, "n0"));
+    world_run(w, 10.0, false);
+    assert_true(w->worker[2].n_regroups == 1 && w->worker[3].n_regroups == 1);
+    assert_true(w->worker[2].layout.gone[0] && w->worker[2].layout.gone[1]);
+    step = w->worker[2].step;
+    world_run(w, 10.0, false);
+    assert_true(w->worker[2].step > step && world_is_settled(w));
+    end(w);
+}
+
 /* At any moment of hand-overs, releases and losses. */
 static void taken_over_at_any_time(void **state)
 {
@@ -956,6 +975,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(all_tasks_of_an_array_are_the_run_to_its_user),
     cmocka_unit_test(a_lost_coordinator_is_replaced),
     cmocka_unit_test(a_lost_coordinator_without_workers_costs_no_step),
+    cmocka_unit_test(a_lost_leader_without_layers_is_told),
     cmocka_unit_test(taken_over_at_any_time),
     cmocka_unit_test(where_one_cannot_leave_all_stop),
     cmocka_unit_test(a_full_disk_only_delays_it),
