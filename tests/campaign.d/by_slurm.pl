@@ -183,7 +183,8 @@ sub waits {
     return $n && @ended == $n ? 'ended before' : undef;
 }
 
-# drained_twice(NODE): is a number that slurmctld gave to two jobs why it drained that node? slurmd says which one it has still.
+# drained_twice(NODE): is a number that slurmctld gave to two jobs why it drained that node, or a job that it began there, has forgotten to
+# have begun, and begins there again? slurmd says which one it has still.
 sub drained_twice {
     my ($self, $node) = @_;
     return unless $self->{was_killed} && $self->{is_timed};
@@ -191,8 +192,12 @@ sub drained_twice {
         my ($time, $text) = @$_;
         next unless $text =~ /^error: Job (\d+) already running, do not launch second copy/;
         my $job = $1;
-        my (%first, %is_recovered);
+        my (%first, %is_recovered, $begun);
         for my $line ($self->said_of($job)) {
+            if ($line->{what} eq 'begin' && $line->{node} eq $node) {
+                return 'twice' if defined $begun && $begun < $line->{age} && $is_recovered{$line->{age}} && $line->{time} lt $time;
+                $begun = $line->{age};
+            } elsif ($line->{what} =~ /^(runs|requeued|node lost)$/) { $begun = undef } # it knows
             $is_recovered{$line->{age}} = 1 if $line->{what} =~ /^(recovered|runs)$/;
             $first{$line->{age}} //= $line->{time} if $line->{what} eq 'submitted' && !$is_recovered{$line->{age}};
         }

@@ -529,6 +529,37 @@ for line in slurmctld.log:17:40:21.869 slurmctld.log:17:40:33 slurmd.n3.log:alre
     without_line "${line%%:*}" "${line#*:}"
     found "n3 was drained for a number that is there twice, and Slurm has given none twice" "a number without '${line#*:}'"
 done
+# Run 65 of seed 801: the new slurmctld knows job 6, not that it had begun, and begins it again, when slurmd has it still.
+begun_twice() {
+    make_evidence "$T/e"
+    change faults '$s/^/1.050 slurmctld-kill:- begins\n1.060 slurmctld-kill:- ends \n/'
+    change faults '$s/$/\n1.300 a number twice on n1/'
+    logged slurmctld.log <<'X'
+[2026-11-27T16:13:23.212] slurmctld version 22.05.8 started on cluster dynpipetest
+[2026-11-27T16:13:28.857] _slurm_rpc_submit_batch_job: JobId=6 InitPrio=4294901756 usec=335
+[2026-11-27T16:13:36.334] sched/backfill: _start_job: Started JobId=6 in other on n1
+[2026-11-27T16:13:38.662] slurmctld version 22.05.8 started on cluster dynpipetest
+[2026-11-27T16:13:38.799] Recovered JobId=6 Assoc=0
+[2026-11-27T16:13:39.571] _job_complete: JobId=6 WEXITSTATUS 0
+[2026-11-27T16:15:31.967] sched: Allocate JobId=6 NodeList=n1 #CPUs=1 Partition=other
+[2026-11-27T16:15:32.023] error: Duplicate jobid on nodes n1, set to state DRAIN
+X
+    logged slurmd.n1.log <<'X'
+[2026-11-27T16:13:36.337] Launching batch job 6 for UID 0
+[2026-11-27T16:15:31.969] error: Job 6 already running, do not launch second copy
+X
+}
+begun_twice
+by_slurm twice "n1 was drained" "a job that is begun twice"
+for line in slurmctld.log:Started slurmctld.log:Recovered slurmctld.log:Allocate slurmd.n1.log:already; do
+    begun_twice
+    without_line "${line%%:*}" "${line#*:}"
+    found "n1 was drained for a number that is there twice, and Slurm has given none twice" "a job begun twice without '${line#*:}'"
+done
+begun_twice
+change log/slurmctld.log '/Recovered/s/$/\n[2026-11-27T16:13:38.800] Recovered JobId=6 StepId=batch/'
+found "n1 was drained for a number that is there twice, and Slurm has given none twice" "a job that slurmctld knows to run"
+
 killed
 change end.nodes 's/n3 idle none/n3 drained Duplicate jobid/'
 by_slurm twice "n3 drained Duplicate jobid" "a node that stays drained for it"
