@@ -11,6 +11,9 @@ kind_hot_copies_plan() {
     plan+=("as=$as" "copies=1")
     "kind_${as}_plan"
     plan=("${plan[@]/#keep=*/keep=1}") # whoever is left goes on
+    # In half of them nothing is packed: where layers are on three nodes, two losses are more than copies make good.
+    draw 2
+    [ "$drawn" = 0 ] || plan+=("policy=keep")
     nodes=$(plan_value nodes)
     for ((i = 1; i <= nodes; i++)); do all="$all,n$i"; done
     all=${all#,}
@@ -36,7 +39,10 @@ kind_hot_copies_plan() {
 kind_hot_copies_begin() {
     export DP_PMIX=no # under PMIx Slurm ends the step of a lost worker
     run_options=(--dynpipe-copies=1)
-    [ "$(plan_value as)" = slices ] || run_options+=(--no-kill)
+    if [ "$(plan_value as)" = node_shrink ]; then
+        run_options+=(--no-kill)
+        [ -z "$(plan_value policy)" ] || run_options+=("--dynpipe-policy=$(plan_value policy)")
+    fi
     as_kind begin
     sample_copies &
     sampler=$!

@@ -160,7 +160,7 @@ kind_node_shrink_ends() {
     job_ended "$job" && return 0
     # Each start is told once, when it has workers.
     life=$(scontrol show job "$job" | sed -n 's/.* Restarts=\([0-9]*\).*/\1/p')
-    [ "$life" != "$ended_life" ] && job_is "$job" RUNNING && [ -n "$(run_pid n1)$(run_pid n2)$(run_pid n3)" ] &&
+    [ "$life" != "$ended_life" ] && job_is "$job" RUNNING && has_worker "$job" &&
         scancel --signal=TERM "$job" && ended_life=$life
     return 1
 }
