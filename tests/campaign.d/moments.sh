@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash disable=SC2154 # what is not set here is run's
-# When a fault comes: moment NAME waits until the run does that, as the witness saw it (watch.c), 15 s at most; a moment that
+# When a fault comes: moment NAME waits until the run does that, as the witness saw it (watch.c), 10 s at most; a moment that
 # does not come is over then, and the fault comes all the same. returns 1 then.
 
 moment_pattern() {
@@ -19,7 +19,7 @@ moment_pattern() {
 # As seldom as every 2 ms, which costs nothing; a shell's loop would be a process each time.
 moment() {
     perl -e '
-        my ($file, $want, $until) = (shift, shift, time + 15);
+        my ($file, $want, $until) = (shift, shift, time + 10);
         my $f;
         while (time < $until) {
             if ($f || open $f, "<", $file) { while (<$f>) { exit 0 if /$want/ } seek $f, 0, 1 }

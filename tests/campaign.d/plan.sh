@@ -52,8 +52,10 @@ plan_draw_kind() {
     plan=("seed=$1" "run=$2" "kind=$kind")
     "kind_${kind}_plan"
     [ -z "${DP_SPARE_SLURM:-}" ] || mapfile -t plan_faults < <(printf '%s\n' "${plan_faults[@]}" | grep -Ev "$slurms_undoing")
-    mapfile -t plan_first < <(printf '%s\n' "${plan_faults[@]}" | grep "^${DP_FAULT:-} ")
-    [ -z "${DP_FAULT:-}" ] || [ ${#plan_first[@]} -gt 0 ]
+    plan_first=()
+    [ -n "${DP_FAULT:-}" ] || return 0
+    mapfile -t plan_first < <(printf '%s\n' "${plan_faults[@]}" | grep "^$DP_FAULT ")
+    [ ${#plan_first[@]} -gt 0 ]
 }
 
 # returns: 1 when no kind of run has the fault that was asked for.
