@@ -16,7 +16,7 @@ tests_lib_step_listener_LDADD = common/libdpcommon.a
 check_PROGRAMS += tests/lib/hold_exit
 tests_lib_hold_exit_SOURCES = tests/lib/hold_exit.c
 
-# The fault campaign, which is started by hand (tests/campaign --help).
+# The fault campaign, started by hand (tests/campaign --help) or by tests/e2e/0400-campaign.t.
 check_PROGRAMS += tests/campaign.d/watch tests/campaign.d/read_journal
 tests_campaign_d_watch_SOURCES = tests/campaign.d/watch.c
 tests_campaign_d_read_journal_SOURCES = tests/campaign.d/read_journal.c
@@ -41,7 +41,8 @@ TESTS += tests/campaign.d/judge.t
 # Each starts a Slurm of its own, so they may run at the same time.
 cluster_tests = tests/cluster/0000-harness.t tests/cluster/0001-accounting.t tests/cluster/0010-plugin.t tests/cluster/0015-slices.t tests/cluster/0120-diagnosis.t \
 	tests/cluster/0125-firewall.t tests/cluster/0900-demo.t
-e2e_tests = tests/e2e/0200-release.t tests/e2e/0203-freezing.t tests/e2e/0205-release-twice.t tests/e2e/0206-promise.t tests/e2e/0207-slices.t tests/e2e/0208-newcomers.t tests/e2e/0209-whole-nodes.t tests/e2e/0209-home-leaves.t tests/e2e/0210-faults.t tests/e2e/0211-companions.t tests/e2e/0212-companions-rights.t tests/e2e/0213-growth.t tests/e2e/0214-coordinator-lost.t tests/e2e/0215-journal-faults.t tests/e2e/0216-array-growth.t tests/e2e/0217-home-again.t tests/e2e/0218-home-requeued.t \
+# The longest one first: others train beside it.
+e2e_tests = tests/e2e/0400-campaign.t tests/e2e/0200-release.t tests/e2e/0203-freezing.t tests/e2e/0205-release-twice.t tests/e2e/0206-promise.t tests/e2e/0207-slices.t tests/e2e/0208-newcomers.t tests/e2e/0209-whole-nodes.t tests/e2e/0209-home-leaves.t tests/e2e/0210-faults.t tests/e2e/0211-companions.t tests/e2e/0212-companions-rights.t tests/e2e/0213-growth.t tests/e2e/0214-coordinator-lost.t tests/e2e/0215-journal-faults.t tests/e2e/0216-array-growth.t tests/e2e/0217-home-again.t tests/e2e/0218-home-requeued.t \
 	tests/e2e/0220-worker-killed.t tests/e2e/0221-worker-lost.t tests/e2e/0222-copied-layers.t tests/e2e/0225-frozen.t tests/e2e/0226-copies.t tests/e2e/0230-worker-stopped.t tests/e2e/0235-node-death.t tests/e2e/0236-node-drain.t \
 	tests/e2e/0240-site-policy.t tests/e2e/0250-time-limit.t tests/e2e/0255-signal-inside.t tests/e2e/0260-parted-rights.t \
 	tests/e2e/0270-late-daemon.t tests/e2e/0280-wireup.t tests/e2e/0285-memory.t \
