@@ -119,7 +119,7 @@ static void end_handover(struct dynpipe *d, uint64_t pause_ns, uint64_t transfer
 {
     if (d->stage != HANDOVER_DECIDED)
         return;
-    dp_member_done(&d->member, d->step, pause_ns, transfer_ns);
+    dp_member_done(&d->member, d->step, pause_ns, transfer_ns, 0);
     d->stage = HANDOVER_NONE;
 }
 

@@ -150,10 +150,10 @@ int dp_member_vote_yes(struct dp_member *m, struct dp_msg_vote *v, struct dp_err
     return 1;
 }
 
-static void acknowledge(struct dp_member *m, uint64_t migration, uint64_t pause_ns, uint64_t transfer_ns)
+static void acknowledge(struct dp_member *m, uint64_t migration, uint64_t pause_ns, uint64_t transfer_ns, uint64_t copying_ns)
 {
     struct dp_msg_decision_ack a = {.migration = migration, .rank = m->rank, .epoch = m->layout->epoch, .pause_ns = pause_ns,
-                                    .transfer_ns = transfer_ns};
+                                    .transfer_ns = transfer_ns, .copying_ns = copying_ns};
 
     if (m->answered < migration)
         m->answered = migration;
@@ -205,12 +205,12 @@ void dp_member_commit(struct dp_member *m)
     m->leaving_since_ns = dp_now_ns();
 }
 
-void dp_member_done(struct dp_member *m, uint64_t step, uint64_t pause_ns, uint64_t transfer_ns)
+void dp_member_done(struct dp_member *m, uint64_t step, uint64_t pause_ns, uint64_t transfer_ns, uint64_t copying_ns)
 {
     m->doubt_since_ns = 0;
     dp_control_state(m->control, step, 0, m->layout);
     if (m->committed == m->migration || dp_member_is_aborted(m))
-        acknowledge(m, m->migration, pause_ns, transfer_ns);
+        acknowledge(m, m->migration, pause_ns, transfer_ns, copying_ns);
 }
 
 /* ---- between hand-overs ---- */
@@ -226,7 +226,7 @@ static int answer_late(struct dp_member *m, struct dp_err *err)
     if (d->commit && d->epoch > m->layout->epoch)
         return dp_err_set(err, DP_EPROTO, "hand-over %llu was committed without the vote of worker %u",
                           (unsigned long long)d->migration, m->rank);
-    acknowledge(m, d->migration, 0, 0);
+    acknowledge(m, d->migration, 0, 0, 0);
     return 0;
 }
 
@@ -281,5 +281,5 @@ void dp_member_regrouped(struct dp_member *m, uint64_t migration, uint64_t pause
     m->kept = 0;
     m->is_leaving = false;
     m->doubt_since_ns = 0;
-    acknowledge(m, migration, pause_ns, 0);
+    acknowledge(m, migration, pause_ns, 0, 0);
 }

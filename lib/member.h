@@ -108,8 +108,9 @@ enum dp_member_answer dp_member_decision(const struct dp_member *m, char *why, s
 void dp_member_commit(struct dp_member *m);
 
 /* This worker goes on, in the new layout or in the old one, with `step` steps completed: tell the coordinator. pause_ns: since the
- * boundary; transfer_ns: part in which layers were sent or received. After a no, and after ABORT or COMMIT. */
-void dp_member_done(struct dp_member *m, uint64_t step, uint64_t pause_ns, uint64_t transfer_ns);
+ * boundary; transfer_ns: part in which layers were sent or received; copying_ns: what copying them before took, while training went on.
+ * After a no, and after ABORT or COMMIT. */
+void dp_member_done(struct dp_member *m, uint64_t step, uint64_t pause_ns, uint64_t transfer_ns, uint64_t copying_ns);
 
 /* ---- between hand-overs ---- */
 

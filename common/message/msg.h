@@ -63,7 +63,7 @@
     M(prepare, PREPARE, 13, 1, OWN)                                                                            \
     M(vote, VOTE, 14, 1, PLAIN)                                                                                \
     M(decision, DECISION, 15, 1, PLAIN)                                                                        \
-    M(decision_ack, DECISION_ACK, 16, 1, PLAIN)                                                                \
+    M(decision_ack, DECISION_ACK, 16, 1, PLAIN_3)                                                              \
     M(finish, FINISH, 17, 1, PLAIN)                                                                            \
     M(goodbye, GOODBYE, 18, 1, OWN)                                                                            \
     M(save, SAVE, 19, 1, PLAIN)                                                                                \
@@ -330,6 +330,8 @@ enum dp_option_bit {
     F(u64, epoch, "layout epoch in force in this worker")                                          \
     F(u64, pause_ns, "from the boundary until training went on")                                   \
     F(u64, transfer_ns, "part of the pause in which layers were sent or received")
+#define DP_DECISION_ACK_SINCE_3(F)                                                                 \
+    F(u64, copying_ns, "that this worker spent on copying layers before, while training went on")
 
 #define DP_FINISH_FIELDS(F)                                                                        \
     F(u64, migration, "all workers have acknowledged: sources free their copies, leavers leave")

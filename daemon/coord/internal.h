@@ -207,7 +207,7 @@ struct coord_migration {
     struct dp_layout before, next;
     uint8_t is_member[DP_MAX_WORKERS]; /* had not left when it began: these vote and acknowledge */
     uint8_t has_vote[DP_MAX_WORKERS], has_ack[DP_MAX_WORKERS];
-    uint64_t pause_ns[DP_MAX_WORKERS], transfer_ns[DP_MAX_WORKERS];
+    uint64_t pause_ns[DP_MAX_WORKERS], transfer_ns[DP_MAX_WORKERS], copied_ns[DP_MAX_WORKERS]; /* as in DECISION_ACK */
     bool has_boundary;
     uint64_t boundary;
     uint8_t digest[DP_DIGEST_BYTES];
@@ -223,6 +223,7 @@ struct coord_handover {
     bool is_committed, is_regroup; /* is_regroup: committed, too */
     uint32_t moved_layers, n_leavers;
     uint64_t moved_bytes, pause_max_ns, pause_median_ns, transfer_max_ns;
+    uint64_t copying_max_ns; /* before that, while training went on; 0 in a journal of release 0.1.0 */
     uint64_t predicted_ns;                       /* device time of an iteration, when it was decided */
     uint64_t expected_ns, allowed_ns, measured_ns; /* wall time of a step: foreseen, by the reference, and what came */
     enum dp_promise_verdict promise;

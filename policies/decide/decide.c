@@ -8,8 +8,25 @@
 
 #include "policies/decide/pack.h"
 
+#define FIXED_NS UINT64_C(500000000) /* of a hand-over, before one was measured */
 #define MS(ns) ((double)(ns) / 1e6)
 #define SAY(out, ...) snprintf((out)->reason, sizeof(out)->reason, __VA_ARGS__)
+
+struct dp_move_cost dp_next_move_cost(const struct dp_moved *moved, uint32_t n, double link_bytes_per_s)
+{
+    struct dp_move_cost cost = {.fixed_ns = FIXED_NS, .byte_ns = link_bytes_per_s > 0.0 ? 1e9 / link_bytes_per_s : 0.0};
+
+    for (uint32_t i = n; i-- > 0;) {
+        const struct dp_moved *m = &moved[i];
+
+        if (!m->pause_ns)
+            continue;
+        cost.fixed_ns = m->pause_ns > m->transfer_ns ? m->pause_ns - m->transfer_ns : 0;
+        if (m->bytes >= DP_MOVED_BYTES)
+            cost.byte_ns = ((double)m->transfer_ns + (double)m->copying_ns) / (double)m->bytes;
+    }
+    return cost;
+}
 
 static const char *kind_of(const struct dp_decide_in *in)
 {
@@ -23,9 +40,7 @@ static void numbers(const struct dp_decide_in *in, struct dp_decide_out *out)
     out->gain_percent = in->current_ns ? 100.0 * step_gain_ns / (double)in->current_ns : 0.0;
     out->lasting_steps = dp_lasting_steps(&in->noise, out->gain_percent / 100.0);
     out->gain_s = step_gain_ns * fmin((double)in->steps_left, out->lasting_steps) / 1e9;
-    out->cost_s = (double)in->fixed_ns / 1e9;
-    if (in->link_bytes_per_s > 0.0)
-        out->cost_s += (double)in->moved_bytes / in->link_bytes_per_s;
+    out->cost_s = ((double)in->move.fixed_ns + in->move.byte_ns * (double)in->moved_bytes) / 1e9;
     if (in->slots_after < in->slots_now)
         out->saved_slot_s = (double)(in->slots_now - in->slots_after) *
                             ((double)in->proposed_ns * (double)in->steps_left / 1e9 - out->cost_s);

@@ -14,6 +14,25 @@
 
 enum dp_move_verdict { DP_STAY = 0, DP_MOVE = 1 };
 
+/* What a hand-over costs the run. */
+struct dp_move_cost {
+    uint64_t fixed_ns; /* for which it stands still, apart from the bytes */
+    double byte_ns;    /* for each byte of moved layers: that it stands still, or that its busiest worker copies while others train */
+};
+
+/* What one has cost: times, each of the worker that it took longest. */
+struct dp_moved {
+    uint64_t pause_ns;    /* 0: not measured */
+    uint64_t transfer_ns; /* part of it in which layers were sent or received */
+    uint64_t copying_ns;  /* before it, while training went on */
+    uint64_t bytes;       /* of all layers that moved */
+};
+
+/* What the next one is to cost. Bytes cost as in the newest hand-over of at least DP_MOVED_BYTES, since what is less measures how long
+ * a message takes. moved: n of them, the newest one first. link_bytes_per_s: where there is none; 0: bytes cost nothing then. */
+#define DP_MOVED_BYTES ((uint64_t)1 << 20)
+struct dp_move_cost dp_next_move_cost(const struct dp_moved *moved, uint32_t n, double link_bytes_per_s);
+
 struct dp_decide_in {
     uint64_t current_ns, proposed_ns; /* predicted iteration of both layouts: device time */
     bool is_corrected;                /* or as corrected by what was measured (decide/correction.h) */
@@ -22,8 +41,7 @@ struct dp_decide_in {
     bool is_sliced;                   /* these are slices, and are called so */
     uint32_t moved_layers;
     uint64_t moved_bytes;
-    double link_bytes_per_s; /* 0: moving costs only fixed_ns */
-    uint64_t fixed_ns;       /* pause of a hand-over apart from the bytes */
+    struct dp_move_cost move;
     uint64_t steps_left;
     double hysteresis;       /* percent */
     uint64_t cooldown_left_ns;

@@ -81,7 +81,7 @@ static void make_up_vote(struct world *w, uint32_t rank)
 static void make_up_message(struct world *w)
 {
     uint32_t rank = world_draw(w, 8) ? world_draw(w, W_MAX) : (uint32_t)number(w);
-    struct dp_msg_decision_ack ack = {number(w), rank, number(w), number(w), number(w)};
+    struct dp_msg_decision_ack ack = {number(w), rank, number(w), number(w), number(w), number(w)};
     struct dp_msg_goodbye bye = {.rank = rank, .how = (uint8_t)world_draw(w, 4), .step = number(w)};
     struct dp_msg_worker_lost lost = {7, rank, 100 + world_draw(w, W_MAX), (uint8_t)world_draw(w, 2)};
     struct dp_msg_event event = {.kind = (uint8_t)world_draw(w, 8), .step = number(w), .value = (double)number(w)};

@@ -118,7 +118,7 @@ static void hand_over(void)
     }
     for (uint32_t r = 0; r < WORKERS; r++) {
         dp_control_state(control[r], step, 0, &layout);
-        dp_control_ack(control[r], &(struct dp_msg_decision_ack){answered, r, layout.epoch, 5000000, 3000000});
+        dp_control_ack(control[r], &(struct dp_msg_decision_ack){answered, r, layout.epoch, 5000000, 3000000, 0});
         dp_control_prepare_done(control[r]);
     }
 }

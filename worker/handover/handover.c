@@ -294,7 +294,7 @@ int dp_handover_run(struct dp_handover *h, const struct dp_handover_args *args, 
         snprintf(out->text, sizeof out->text, "%s", p->why);
     if (rc == 0) {
         out->pause_ns = dp_now_ns() - begin;
-        dp_member_done(p->member, args->step, out->pause_ns, p->transfer_ns);
+        dp_member_done(p->member, args->step, out->pause_ns, p->transfer_ns, dp_shadowing_total(args->shadowing).busy_ns);
         log_outcome(p, out);
     } else if (err) {
         *err = local;

@@ -119,7 +119,7 @@ int dp_shadow_ask_gradients(struct dp_shadowing *s, struct dp_shadow_stream *st,
         if (u->param && ask(s, st, dp_shadow_tag(s, step, DP_SHADOW_GRADIENT, i), u->param->g + u->first, u, err) < 0)
             return -1;
     }
-    st->busy_ns += dp_now_ns() - start_ns;
+    dp_shadow_was_busy(s, st, start_ns);
     return 0;
 }
 
@@ -181,7 +181,7 @@ int dp_shadow_replay(struct dp_shadowing *s, struct dp_shadow_stream *st, uint64
         return -1;
     if (!s->has_failed && st->n_copied && step_again(s, st, step, grad_scale, &local) < 0)
         dp_shadow_fail(s, local.text);
-    st->busy_ns += dp_now_ns() - start_ns;
+    dp_shadow_was_busy(s, st, start_ns);
     return 0;
 }
 

@@ -25,6 +25,14 @@ uint64_t dp_shadow_tag(const struct dp_shadowing *s, uint64_t step, enum dp_shad
     return dp_tag(s->channel, s->args.layout->epoch, step, base[kind] + number);
 }
 
+void dp_shadow_was_busy(struct dp_shadowing *s, struct dp_shadow_stream *st, uint64_t since_ns)
+{
+    uint64_t ns = dp_now_ns() - since_ns;
+
+    st->busy_ns += ns;
+    s->sums.busy_ns += ns;
+}
+
 void dp_shadow_fail(struct dp_shadowing *s, const char *why)
 {
     if (!s->has_failed)
@@ -281,7 +289,7 @@ struct dp_layer *dp_shadowing_take(struct dp_shadowing *s, uint32_t layer, const
 
 struct dp_shadowing_sums dp_shadowing_total(const struct dp_shadowing *s)
 {
-    return s->sums;
+    return s ? s->sums : (struct dp_shadowing_sums){0};
 }
 
 /* ---- end ---- */

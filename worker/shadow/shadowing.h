@@ -67,12 +67,13 @@ bool dp_shadowing_has(const struct dp_shadowing *s, uint32_t layer);
  * layer's head. What dp_layer_part.is_replayed says of its parts is there. */
 struct dp_layer *dp_shadowing_take(struct dp_shadowing *s, uint32_t layer, const uint8_t *head, size_t bytes, struct dp_err *err);
 
-/* Bytes that were sent and received, and steps that it lasted, so far. */
+/* What was done so far. */
 struct dp_shadowing_sums {
     uint64_t sent_bytes, received_bytes;
+    uint64_t busy_ns; /* that training did not have, waiting for the other end not counted */
     uint32_t n_steps;
 };
-/* Of all its streams. */
+/* Of all its streams. s NULL: nothing. */
 struct dp_shadowing_sums dp_shadowing_total(const struct dp_shadowing *s);
 
 /* Shadows that were not taken are destroyed; messages that are on their way are waited for where is_in_step (all workers end it at

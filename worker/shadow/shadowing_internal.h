@@ -87,6 +87,9 @@ enum dp_shadow_kind {
 /* number: of a layer in its stream, of a unit, of a unit times three. */
 uint64_t dp_shadow_tag(const struct dp_shadowing *s, uint64_t step, enum dp_shadow_kind kind, uint32_t number);
 
+/* This end did something for that stream since then. */
+void dp_shadow_was_busy(struct dp_shadowing *s, struct dp_shadow_stream *st, uint64_t since_ns);
+
 /* This end can make nothing of it any more. *why: borrowed for the call. */
 void dp_shadow_fail(struct dp_shadowing *s, const char *why);
 

@@ -124,7 +124,7 @@ int dp_shadow_send_gradients(struct dp_shadowing *s, struct dp_shadow_stream *st
     for (uint32_t i = 0; i < st->n_copied; i++)
         if (st->unit[i].param && send_gradient(s, st, step, i, err) < 0)
             return -1;
-    st->busy_ns += dp_now_ns() - start_ns;
+    dp_shadow_was_busy(s, st, start_ns);
     return 0;
 }
 
@@ -166,6 +166,6 @@ int dp_shadow_send_states(struct dp_shadowing *s, struct dp_shadow_stream *st, u
         st->gradient_bytes += u->param ? u->bytes : 0;
         st->n_copied++;
     }
-    st->busy_ns += dp_now_ns() - start_ns;
+    dp_shadow_was_busy(s, st, start_ns);
     return 0;
 }

@@ -410,6 +410,8 @@ static void measure(const struct dp_coord *c, struct coord_handover *h)
             pause[n++] = c->mig.pause_ns[r];
         if (c->mig.transfer_ns[r] > h->transfer_max_ns)
             h->transfer_max_ns = c->mig.transfer_ns[r];
+        if (c->mig.copied_ns[r] > h->copying_max_ns)
+            h->copying_max_ns = c->mig.copied_ns[r];
     }
     qsort(pause, n, sizeof pause[0], dp_by_u64);
     h->pause_max_ns = n ? pause[n - 1] : 0;
@@ -460,6 +462,7 @@ void dp_coord_decision_ack(struct dp_coord *c, uint64_t now_ns, const struct dp_
     if (!c->mig.has_ack[m->rank]) {
         c->mig.pause_ns[m->rank] = m->pause_ns;
         c->mig.transfer_ns[m->rank] = m->transfer_ns;
+        c->mig.copied_ns[m->rank] = m->copying_ns;
     }
     c->mig.has_ack[m->rank] = 1;
     end_if_all_know(c, now_ns);

@@ -16,7 +16,6 @@
 #include <string.h>
 
 #define DECIDE_EVERY_NS (DP_SECOND_NS / 2) /* reports come at most every 250 ms (member.c), and a decision takes a child */
-#define FIXED_PAUSE_NS (DP_SECOND_NS / 2) /* of a hand-over, before one was measured */
 #define REFERENCE_MAX 16             /* snapshots, in a run of which no change is known to come */
 #define PLAN_S 30.0                  /* for packing and its predictions, besides the policy's own time */
 #define RETRY_MAX_S 300u             /* longest wait after failures of the policy */
@@ -134,15 +133,19 @@ static double imbalance_now(const struct dp_coord *c)
     return sum > 0.0 ? (max - min) / (sum / n) : 0.0;
 }
 
-static uint64_t fixed_cost_ns(const struct dp_coord *c)
+/* By the hand-overs of this run: where layers are copied while it trains, its pause is that of the switch alone. */
+static struct dp_move_cost move_cost(const struct dp_coord *c)
 {
+    struct dp_moved moved[COORD_HANDOVERS];
+    uint32_t n = 0;
+
     for (uint32_t i = 0; i < c->history.n_handovers && i < COORD_HANDOVERS; i++) {
         const struct coord_handover *h = &c->history.handover[(c->history.n_handovers - 1 - i) % COORD_HANDOVERS];
 
-        if (h->is_committed && h->pause_max_ns)
-            return h->pause_max_ns;
+        if (h->is_committed && !h->is_regroup)
+            moved[n++] = (struct dp_moved){h->pause_max_ns, h->transfer_max_ns, h->copying_max_ns, h->moved_bytes};
     }
-    return FIXED_PAUSE_NS;
+    return dp_next_move_cost(moved, n, c->limits.link_bytes_per_s);
 }
 
 static uint64_t cooldown_left_ns(const struct dp_coord *c, uint64_t now_ns)
@@ -162,8 +165,7 @@ static void choose_move(struct dp_coord *c, uint64_t now_ns, const struct coord_
                               .is_sliced = coord_is_sliced(c),
                               .moved_layers = t->moved_layers,
                               .moved_bytes = t->moved_bytes,
-                              .link_bytes_per_s = c->limits.link_bytes_per_s,
-                              .fixed_ns = fixed_cost_ns(c),
+                              .move = move_cost(c),
                               .steps_left = c->train.steps_total > c->train.step ? c->train.steps_total - c->train.step : 0,
                               .hysteresis = c->limits.hysteresis,
                               .cooldown_left_ns = cooldown_left_ns(c, now_ns),

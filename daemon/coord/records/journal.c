@@ -217,6 +217,7 @@ int coord_journal_done(struct dp_coord *c, const struct coord_handover *h)
     dp_wr_u64(w, h->pause_max_ns);
     dp_wr_u64(w, h->pause_median_ns);
     dp_wr_u64(w, h->transfer_max_ns);
+    dp_wr_u64(w, h->copying_max_ns);
     return append(c, DP_REC_DONE, &r);
 }
 
@@ -308,6 +309,7 @@ int coord_journal_handover(struct dp_coord *c, uint32_t number)
     dp_wr_u64(w, h->transfer_max_ns);
     dp_wr_str(w, h->layout);
     dp_wr_str(w, h->reason);
+    dp_wr_u64(w, h->copying_max_ns);
     return append(c, DP_REC_HANDOVER, &r);
 }
 

@@ -231,6 +231,12 @@ static int replay_regroup(struct dp_coord *c, struct dp_reader *r, struct dp_err
     return 0;
 }
 
+/* Release 0.1.0 ended before it. */
+static uint64_t rd_copying(struct dp_reader *r)
+{
+    return dp_reader_at_end(r) ? 0 : dp_rd_u64(r);
+}
+
 static int replay_done(struct dp_coord *c, struct dp_reader *r, struct dp_err *err)
 {
     uint64_t id = dp_rd_u64(r);
@@ -243,6 +249,7 @@ static int replay_done(struct dp_coord *c, struct dp_reader *r, struct dp_err *e
     h->pause_max_ns = dp_rd_u64(r);
     h->pause_median_ns = dp_rd_u64(r);
     h->transfer_max_ns = dp_rd_u64(r);
+    h->copying_max_ns = rd_copying(r);
     c->mig.state = MIG_NONE;
     return 0;
 }
@@ -359,6 +366,7 @@ static int replay_handover(struct dp_coord *c, struct dp_reader *r)
     h->transfer_max_ns = dp_rd_u64(r);
     dp_rd_str(r, h->layout, sizeof h->layout);
     dp_rd_str(r, h->reason, sizeof h->reason);
+    h->copying_max_ns = rd_copying(r);
     return 0;
 }
 

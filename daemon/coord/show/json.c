@@ -386,6 +386,7 @@ static json_t *handovers_json(const struct dp_coord *c)
         set(o, "pause_max_ms", coord_ms(h->pause_max_ns));
         set(o, "pause_median_ms", coord_ms(h->pause_median_ns));
         set(o, "transfer_max_ms", coord_ms(h->transfer_max_ns));
+        set(o, "copying_max_ms", coord_ms(h->copying_max_ns));
         set(o, "predicted_ms", coord_ms(h->predicted_ns));
         set(o, "expected_ms", coord_ms(h->expected_ns));
         set(o, "allowed_ms", coord_ms(h->allowed_ns));

@@ -571,7 +571,7 @@ static void send_up(struct world *w, uint32_t r, enum dp_msg_type type, const ui
 
 static void send_ack(struct world *w, uint32_t r, uint64_t id)
 {
-    struct dp_msg_decision_ack m = {id, r, w->worker[r].layout.epoch, 5000000 + r, 3000000};
+    struct dp_msg_decision_ack m = {id, r, w->worker[r].layout.epoch, 5000000 + r, 3000000, 0};
     uint8_t body[128];
     struct dp_writer wr;
 

@@ -285,7 +285,7 @@ void dw_report(uint32_t rank)
 
 static void send_ack(uint32_t rank, uint64_t id)
 {
-    struct dp_msg_decision_ack m = {id, rank, dw.worker[rank].layout.epoch, 5000000, 3000000};
+    struct dp_msg_decision_ack m = {id, rank, dw.worker[rank].layout.epoch, 5000000, 3000000, 0};
 
     dw.worker[rank].answered = id;
     SEND(rank, decision_ack, DP_MSG_DECISION_ACK, &m);

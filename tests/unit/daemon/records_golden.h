@@ -147,7 +147,8 @@ static const char golden_handover[] =
     "0102030405060719" /* pause_median_ns */
     "010203040506071a" /* transfer_max_ns */
     "000b302d327c332d347c352d37" /* layout */
-    "000c6c65737320746f2077616974"; /* reason */
+    "000c6c65737320746f2077616974" /* reason */
+    "010203040506072e"; /* copying_max_ns */
 
 static const char golden_intent[] =
     "0000000000000004" /* id */
@@ -189,7 +190,8 @@ static const char golden_done[] =
     "0102030405060720" /* done_ns */
     "0102030405060721" /* pause_max_ns */
     "0102030405060722" /* pause_median_ns */
-    "0102030405060723"; /* transfer_max_ns */
+    "0102030405060723" /* transfer_max_ns */
+    "010203040506072f"; /* copying_max_ns */
 
 static const char golden_drain[] =
     "00000003" /* slot */

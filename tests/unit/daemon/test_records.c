@@ -233,7 +233,7 @@ static void fill_handover(struct dp_coord *c)
     c->history.handover[2] = (struct coord_handover){
         .id = 2, .epoch = 0x10, .boundary = U(19), .started_ns = U(20), .decided_ns = U(21), .done_ns = U(22), .is_committed = true,
         .moved_layers = 0x0102030e, .n_leavers = 0x0102030f, .moved_bytes = U(23), .pause_max_ns = U(24),
-        .pause_median_ns = U(25), .transfer_max_ns = U(26), .layout = "0-2|3-4|5-7", .reason = "less to wait"};
+        .pause_median_ns = U(25), .transfer_max_ns = U(26), .copying_max_ns = U(46), .layout = "0-2|3-4|5-7", .reason = "less to wait"};
 }
 
 static void write_handover(struct dp_coord *c)
@@ -281,7 +281,7 @@ static void write_commit(struct dp_coord *c)
 static void fill_done(struct dp_coord *c)
 {
     c->history.handover[c->history.n_handovers++] = (struct coord_handover){.id = 4, .done_ns = U(32), .pause_max_ns = U(33),
-                                                            .pause_median_ns = U(34), .transfer_max_ns = U(35)};
+                                                            .pause_median_ns = U(34), .transfer_max_ns = U(35), .copying_max_ns = U(47)};
 }
 
 static void write_done(struct dp_coord *c)

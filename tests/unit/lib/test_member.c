@@ -209,7 +209,7 @@ static bool vote_no(void)
 
 static void done(void)
 {
-    dp_member_done(&member, STEP, 3000, 2000);
+    dp_member_done(&member, STEP, 3000, 2000, 1000);
     sync();
 }
 
@@ -278,6 +278,7 @@ static void a_hand_over_is_committed(void **state)
     assert_int_equal(said.ack.rank, RANK);
     assert_int_equal(said.ack.pause_ns, 3000);
     assert_int_equal(said.ack.transfer_ns, 2000);
+    assert_int_equal(said.ack.copying_ns, 1000);
     assert_int_equal(poll_member(), DP_MEMBER_KEEPING); /* layer 3 was given away */
     send_finish(1);
     assert_int_equal(poll_member(), DP_MEMBER_IDLE);

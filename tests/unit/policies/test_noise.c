@@ -119,7 +119,7 @@ static void few_or_odd_windows_say_nothing(void **state)
 static struct dp_decide_in gains(double percent)
 {
     return (struct dp_decide_in){.current_ns = 100000000, .proposed_ns = (uint64_t)(1e6 * (100.0 - percent)), .slots_now = 4,
-                                 .slots_after = 4, .moved_layers = 2, .fixed_ns = 500000000, .steps_left = 100000,
+                                 .slots_after = 4, .moved_layers = 2, .move.fixed_ns = 500000000, .steps_left = 100000,
                                  .hysteresis = 3.0, .n_wins = 1};
 }
 

@@ -376,7 +376,7 @@ static void decision_reasons(void **state)
     (void)state;
     struct dp_decide_in in = {.current_ns = 100000000, .proposed_ns = 98800000, .slots_now = 4,
                               .slots_after = 4, .moved_layers = 2, .moved_bytes = 1000000,
-                              .link_bytes_per_s = 1e6, .fixed_ns = 500000000, .steps_left = 1000,
+                              .move = {.fixed_ns = 500000000, .byte_ns = 1000.0}, .steps_left = 1000,
                               .hysteresis = 5.0};
     struct dp_decide_out out;
 
@@ -407,6 +407,34 @@ static void decision_reasons(void **state)
     in.steps_left = 1;
     dp_decide(&in, &out);
     assert_int_equal(out.verdict, DP_STAY);
+}
+
+static void hand_overs_cost_what_they_did(void **state)
+{
+    (void)state;
+    const struct dp_moved moved[] = {
+        {.pause_ns = 9000000, .transfer_ns = 2000000, .bytes = 4096}, /* too little to tell what bytes cost */
+        {.pause_ns = 0, .transfer_ns = 50000000, .bytes = 100 << 20}, /* not measured */
+        {.pause_ns = 20000000, .transfer_ns = 5000000, .copying_ns = 95000000, .bytes = 100 << 20}, /* while others trained */
+        {.pause_ns = 900000000, .transfer_ns = 800000000, .bytes = 100 << 20}, /* older */
+    };
+    struct dp_decide_in in = {.current_ns = 100000000, .proposed_ns = 80000000, .slots_now = 4, .slots_after = 4, .moved_layers = 2,
+                              .moved_bytes = 400 << 20, .steps_left = 30, .hysteresis = 5.0};
+    struct dp_decide_out out;
+
+    in.move = dp_next_move_cost(moved, 0, 1e9);
+    assert_int_equal(in.move.fixed_ns, 500000000);
+    assert_true(in.move.byte_ns == 1.0);
+    assert_true(dp_next_move_cost(moved, 0, 0.0).byte_ns == 0.0);
+    in.move = dp_next_move_cost(moved + 3, 1, 1e9);
+    assert_int_equal(in.move.fixed_ns, 100000000);
+    dp_decide(&in, &out); /* 0.6 s are gained, 3.3 s lost */
+    assert_int_equal(out.verdict, DP_STAY);
+    in.move = dp_next_move_cost(moved, 4, 1e9);
+    assert_int_equal(in.move.fixed_ns, 7000000);
+    assert_true(in.move.byte_ns > 0.95 && in.move.byte_ns < 0.96);
+    dp_decide(&in, &out); /* 0.41 s, now that others train meanwhile */
+    assert_int_equal(out.verdict, DP_MOVE);
 }
 
 static void one_shrink_waits_where_that_returns_more(void **state)
@@ -477,6 +505,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(packs_a_large_run),
     cmocka_unit_test(packs_whole_slots_towards_the_batch_host),
     cmocka_unit_test(decision_reasons),
+    cmocka_unit_test(hand_overs_cost_what_they_did),
     cmocka_unit_test(one_shrink_waits_where_that_returns_more),
 };
 TEST_MAIN("policy", tests)

@@ -307,14 +307,15 @@ static const char golden_decision_bytes[] =
 
 static const struct dp_msg_decision_ack golden_decision_ack = {
     .migration = 0x0102030405060701, .rank = 0x01020302, .epoch = 0x0102030405060703,
-    .pause_ns = 0x0102030405060704, .transfer_ns = 0x0102030405060705,
+    .pause_ns = 0x0102030405060704, .transfer_ns = 0x0102030405060705, .copying_ns = 0x0102030405060706,
 };
 static const char golden_decision_ack_bytes[] =
     "0102030405060701" /* migration */
     "01020302" /* rank */
     "0102030405060703" /* epoch */
     "0102030405060704" /* pause_ns */
-    "0102030405060705"; /* transfer_ns */
+    "0102030405060705" /* transfer_ns */
+    "0102030405060706"; /* copying_ns */
 
 static const struct dp_msg_finish golden_finish = {
     .migration = 0x0102030405060701,

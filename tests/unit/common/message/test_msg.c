@@ -241,6 +241,7 @@ static void release_0_1_0_is_understood(void **state)
     static struct dp_msg_hello hello;
     static struct dp_msg_report report;
     static struct dp_msg_prepare prepare;
+    static struct dp_msg_decision_ack decided;
     static struct dp_msg_goodbye bye;
     static struct dp_msg_relay relay;
     static struct dp_msg_stop_slot stop;
@@ -262,6 +263,8 @@ static void release_0_1_0_is_understood(void **state)
     assert_true(!report.lost_ns && !report.ahead_ns && !report.held_ns && !report.copy_layers && !report.copy_bytes);
     FROM_V1(prepare, &prepare);
     assert_true(prepare.migration == 2 && prepare.cut[1] == 5 && prepare.gone[1] == 1 && prepare.coming_bytes == 0);
+    FROM_V1(decision_ack, &decided);
+    assert_true(decided.epoch == 3 && decided.transfer_ns == 300 && decided.copying_ns == 0);
     FROM_V1(goodbye, &bye);
     assert_string_equal(bye.text, "bye");
     assert_true(isnan(bye.loss));

@@ -21,8 +21,9 @@ static size_t encoded(void (*encode)(struct dp_writer *, const void *), const vo
 /* Those of which messages_v1.h has the bytes, because version 3 has more fields. */
 static bool has_other_bytes_in_v1(uint16_t type)
 {
-    return type == DP_MSG_STEP_START || type == DP_MSG_HELLO || type == DP_MSG_REPORT || type == DP_MSG_PREPARE || type == DP_MSG_GOODBYE ||
-           type == DP_MSG_RELAY || type == DP_MSG_STOP_SLOT || type == DP_MSG_WELCOME;
+    return type == DP_MSG_STEP_START || type == DP_MSG_HELLO || type == DP_MSG_REPORT || type == DP_MSG_PREPARE ||
+           type == DP_MSG_DECISION_ACK || type == DP_MSG_GOODBYE || type == DP_MSG_RELAY || type == DP_MSG_STOP_SLOT ||
+           type == DP_MSG_WELCOME;
 }
 
 static void check(uint16_t type, void (*encode)(struct dp_writer *, const void *),
