@@ -43,7 +43,7 @@ worker_copies_libdpcopies_a_SOURCES = \
 worker_shadow_libdpshadow_a_SOURCES = \
 	worker/shadow/pace.c worker/shadow/pace.h \
 	worker/shadow/shadowing.c worker/shadow/shadowing.h worker/shadow/shadowing_internal.h \
-	worker/shadow/source.c worker/shadow/destination.c worker/shadow/unit.c
+	worker/shadow/source.c worker/shadow/destination.c worker/shadow/change.c worker/shadow/unit.c
 worker_checkpoint_libdpcheckpoint_a_SOURCES = \
 	worker/checkpoint/checkpoint.c worker/checkpoint/checkpoint.h \
 	worker/checkpoint/ckpt_file.c worker/checkpoint/ckpt_file.h \

@@ -28,6 +28,7 @@ struct event {
     struct view *views;
     struct dp_prune_part *parts; /* of each view */
     uint32_t n, n_own;     /* copies follow those of the stage */
+    const struct dp_scheme_copies *copies; /* who else follows these layers */
     uint64_t *mixed;       /* [device] of each view: blocks of which some weights are left */
 };
 
@@ -159,6 +160,13 @@ static int open_views(struct event *e, struct dp_stage *stage, const struct dp_s
     return check_mixed(e, err);
 }
 
+static int tell_chosen(const struct event *e, const struct view *v, const struct dp_choose *a, struct dp_err *err)
+{
+    if (v->copy || !e->copies->chosen)
+        return 0;
+    return e->copies->chosen(e->copies->arg, v->layer, v->param, a->chosen, a->n, err);
+}
+
 static int prune_view(const struct event *e, uint32_t i, const struct dp_prune_cut *cut, struct dp_err *err)
 {
     const struct dp_prune_part *part = &e->parts[i];
@@ -167,7 +175,7 @@ static int prune_view(const struct event *e, uint32_t i, const struct dp_prune_c
     a.chosen = device_array(e->be, dp_bits_words(a.n) * sizeof *a.chosen, err);
     if (!a.chosen)
         return -1;
-    if (e->be->ops->choose(e->be, &a, err) < 0) {
+    if (e->be->ops->choose(e->be, &a, err) < 0 || tell_chosen(e, &e->views[i], &a, err) < 0) {
         e->be->ops->free(e->be, a.chosen);
         return -1;
     }
@@ -194,12 +202,12 @@ int dp_prune_run(struct dp_stage *stage, const struct dp_scheme_copies *copies, 
                  dp_allreduce_fn *sum, void *arg, double *reached, struct dp_err *err)
 {
     static const struct dp_scheme_copies none;
-    struct event e = {.block = dp_train_block_rows(config)};
+    struct event e = {.block = dp_train_block_rows(config), .copies = copies ? copies : &none};
     const uint64_t prunable = dp_model_prunable(config);
     const double weights = (double)dp_block_weights(e.block);
     const uint64_t k = (uint64_t)llround((1.0 - target) * (double)prunable / weights);
     struct dp_prune_cut cut = {0};
-    int rc = open_views(&e, stage, copies ? copies : &none, err);
+    int rc = open_views(&e, stage, e.copies, err);
 
     if (rc == 0)
         rc = dp_prune_select(e.be, e.parts, e.n_own, e.n - e.n_own, dp_model_layers(config), k, sum, arg, &cut, err);

@@ -44,11 +44,18 @@ typedef int dp_allreduce_fn(void *arg, uint64_t *counts, uint32_t n, struct dp_e
 /* Gather one counter per layer of the model: each worker fills its own layers' entries, the others are
  * 0 on entry; afterwards all have all. Same as dp_allreduce_fn over n_layers counters. */
 
+/* Told what pruning leaves of a param of the stage, before the rest is taken: [device] a bit for each of its n blocks, as
+ * dp_param_keep_chosen() has them; borrowed for the call. */
+typedef int dp_chosen_fn(void *arg, const struct dp_layer *layer, const struct dp_param *param, const uint64_t *bits, int64_t n,
+                         struct dp_err *err);
+
 /* Whole copies of other workers' layers (worker/copies/): they are changed as these are there, and count in no sum. Where one could not be
  * changed (no memory) its entry becomes NULL: whoever has the layer drops it. */
 struct dp_scheme_copies {
     uint32_t n;
     struct dp_layer **layer;
+    dp_chosen_fn *chosen; /* for copies elsewhere (worker/shadow/). NULL: nobody asks */
+    void *arg;
 };
 
 /* Where a scheme is applied: the layers of one worker, and how it reaches the others. All borrowed. */

@@ -14,13 +14,14 @@
 #define GRADIENTS (HEADS + DP_MAX_LAYERS)
 #define STATES (GRADIENTS + DP_UNITS_MAX)
 #define ANSWER (STATES + 3 * DP_UNITS_MAX) /* and squares behind it: of copies (worker/copies/) */
-_Static_assert(ANSWER + 2 <= 65536, "each message has a number of its own");
+_Static_assert(ANSWER + 4 <= 65536, "each message has a number of its own");
 
 uint64_t dp_shadow_tag(const struct dp_shadowing *s, uint64_t step, enum dp_shadow_kind kind, uint32_t number)
 {
     static const uint32_t base[] = {[DP_SHADOW_NEWS] = 0, [DP_SHADOW_PACE] = 1, [DP_SHADOW_HEAD] = HEADS,
                                     [DP_SHADOW_GRADIENT] = GRADIENTS, [DP_SHADOW_STATE] = STATES,
-                                    [DP_SHADOW_ANSWER] = ANSWER, [DP_SHADOW_SQUARES] = ANSWER + 1};
+                                    [DP_SHADOW_ANSWER] = ANSWER, [DP_SHADOW_SQUARES] = ANSWER + 1, [DP_SHADOW_BITS] = ANSWER + 2,
+                                    [DP_SHADOW_FOLLOWED] = ANSWER + 3};
 
     return dp_tag(s->channel, s->args.layout->epoch, step, base[kind] + number);
 }
@@ -212,7 +213,7 @@ struct dp_shadowing *dp_shadowing_create(const struct dp_shadowing_args *args, s
 
 int dp_shadowing_gradients(struct dp_shadowing *s, uint64_t step, uint64_t step_ns, struct dp_err *err)
 {
-    int rc = 0;
+    int rc = dp_shadowing_follow(s, err);
 
     for (uint32_t i = 0; i < s->n_streams && rc == 0; i++) {
         struct dp_shadow_stream *st = &s->stream[i];
@@ -308,8 +309,11 @@ static void give_up(struct dp_shadowing *s, struct dp_transport_request **x, boo
 
 bool dp_shadow_end_messages(struct dp_shadowing *s, struct dp_shadow_stream *st, bool is_in_step)
 {
+    struct dp_transport_request **change = dp_shadow_change_request(st);
     bool is_safe;
 
+    if (change)
+        give_up(s, change, is_in_step);
     give_up(s, &st->news_x, is_in_step);
     give_up(s, &st->peer_news_x, is_in_step);
     for (uint32_t i = 0; i < st->n_messages; i++)
@@ -321,6 +325,8 @@ bool dp_shadow_end_messages(struct dp_shadowing *s, struct dp_shadow_stream *st,
         free(st->message[i].buffer);
     for (uint32_t i = 0; i < st->n_units && is_safe; i++)
         free(st->unit[i].buffer);
+    if (is_safe)
+        dp_shadow_end_change(st);
     free(st->message);
     free(st->unit);
     return is_safe;

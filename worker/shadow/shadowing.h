@@ -14,8 +14,10 @@
  *   after the order  source: its own step                 destination: the same step on 0..b
  *   boundary k + 1   source: states of units b..c ------> ...
  *
- * All workers call these functions at the same places of the same steps; who neither sends nor receives does nothing in them. Pruning
- * and freezing change what units there are: a shadowing ends before either.
+ * Where pruning or freezing is due at a boundary no more state goes. The source tells what it left of each layer (a new head, a bit for
+ * each block), before its next gradients the destination does the same to what it has, and answers whether it could (change.c).
+ *
+ * All workers call these functions at the same places of the same steps; who neither sends nor receives does nothing in them.
  *
  * A unit of which this end cannot make anything (no memory, a damaged message) is taken and forgotten, so that the other end need not
  * wait: dp_shadowing_failure(), and the leader has all drop it.
@@ -56,6 +58,17 @@ int dp_shadowing_gradients(struct dp_shadowing *s, uint64_t step, uint64_t step_
  * end of it. */
 int dp_shadowing_boundary(struct dp_shadowing *s, uint64_t step, double grad_scale, bool goes_on, struct dp_err *err);
 
+/* At a boundary at which a scheme changes layers, behind dp_shadowing_boundary() with goes_on false: before it does, */
+int dp_shadowing_before_change(struct dp_shadowing *s, struct dp_err *err);
+/* what it leaves of a param of this worker's stage, before it is taken (dp_chosen_fn of scheme.h; arg: the shadowing), */
+int dp_shadowing_chosen(void *arg, const struct dp_layer *layer, const struct dp_param *param, const uint64_t *bits, int64_t n,
+                        struct dp_err *err);
+/* and after it. step: optimizer steps completed. Waits for nothing. */
+int dp_shadowing_changed(struct dp_shadowing *s, uint64_t step, struct dp_err *err);
+/* Both ends: the destination has done the same afterwards, or has failed, and both know. dp_shadowing_gradients() begins with it, so only
+ * a hand-over at the same boundary calls it. Waits for the other ends. */
+int dp_shadowing_follow(struct dp_shadowing *s, struct dp_err *err);
+
 /* Is every unit of this worker's layers copied, in and out? */
 bool dp_shadowing_is_complete(const struct dp_shadowing *s);
 /* It is of no use any more: why, or NULL. */
@@ -70,8 +83,9 @@ struct dp_layer *dp_shadowing_take(struct dp_shadowing *s, uint32_t layer, const
 /* What was done so far. */
 struct dp_shadowing_sums {
     uint64_t sent_bytes, received_bytes;
-    uint64_t busy_ns; /* that training did not have, waiting for the other end not counted */
+    uint64_t busy_ns;   /* of this worker, which training did not have */
     uint32_t n_steps;
+    uint32_t n_changes; /* boundaries at which layers were changed */
 };
 /* Of all its streams. s NULL: nothing. */
 struct dp_shadowing_sums dp_shadowing_total(const struct dp_shadowing *s);

@@ -43,6 +43,8 @@ struct dp_shadow_layer {
     bool is_prepared; /* destination: its patterns were looked at, and what kernels need is built */
 };
 
+struct dp_shadow_change;
+
 struct dp_shadow_stream {
     bool is_out;
     uint32_t peer;
@@ -60,6 +62,7 @@ struct dp_shadow_stream {
     struct dp_transport_request *news_x, *peer_news_x;
     uint64_t moved_bytes, busy_ns; /* of this end, since the last call of gradients */
     struct dp_pace pace;           /* source */
+    struct dp_shadow_change *change; /* of its layers, which the destination has not done yet; owned. NULL: none */
 };
 
 struct dp_shadowing {
@@ -83,6 +86,8 @@ enum dp_shadow_kind {
     DP_SHADOW_STATE,
     DP_SHADOW_ANSWER,  /* this and the next: of copies (worker/copies/) */
     DP_SHADOW_SQUARES,
+    DP_SHADOW_BITS,     /* what pruning leaves of its layers, */
+    DP_SHADOW_FOLLOWED, /* and whether the destination has done the same */
 };
 /* number: of a layer in its stream, of a unit, of a unit times three. */
 uint64_t dp_shadow_tag(const struct dp_shadowing *s, uint64_t step, enum dp_shadow_kind kind, uint32_t number);
@@ -137,5 +142,11 @@ int dp_shadow_arrived(struct dp_shadowing *s, struct dp_shadow_stream *st, uint6
 /* Do step `step` again on what was copied. */
 int dp_shadow_replay(struct dp_shadowing *s, struct dp_shadow_stream *st, uint64_t step, double grad_scale, struct dp_err *err);
 int dp_shadow_ask_states(struct dp_shadowing *s, struct dp_shadow_stream *st, uint64_t step, struct dp_err *err);
+
+/* Changes of layers (change.c). */
+/* The message of a change that is under way; NULL: there is no change. */
+struct dp_transport_request **dp_shadow_change_request(struct dp_shadow_stream *st);
+/* Forget the change; no message of it is under way. */
+void dp_shadow_end_change(struct dp_shadow_stream *st);
 
 #endif

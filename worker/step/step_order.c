@@ -21,16 +21,15 @@ static void decide_handover(const struct dp_step_order_input *in, struct dp_step
     } else if (!in->migration) {
         return;
     } else if (s->is_copying) {
-        bool is_changed = o->flags & DP_ORDER_SCHEME; /* what was copied is not what the layers then are */
-        bool is_vain = in->requests & DP_REQUEST_UNSHADOW, is_done = !(in->requests & DP_REQUEST_SHADOW);
+        bool is_vain = in->requests & DP_REQUEST_UNSHADOW;
 
-        is_due = is_changed ? s->n_dropped + 1 >= DP_SHADOW_DROPS : is_vain || is_done;
-        o->shadow = is_changed || is_vain ? DP_SHADOW_DROP : is_due ? DP_SHADOW_NONE : DP_SHADOW_GO_ON;
-    } else if (!s->is_allowed || s->n_dropped >= DP_SHADOW_DROPS) {
+        is_due = is_vain || !(in->requests & DP_REQUEST_SHADOW);
+        o->shadow = is_vain ? DP_SHADOW_DROP : is_due ? DP_SHADOW_NONE : DP_SHADOW_GO_ON;
+    } else if (!s->is_allowed) {
         is_due = true;
     } else if (s->migration != in->migration) {
         o->shadow = DP_SHADOW_ANNOUNCE;
-    } else if (in->requests & DP_REQUEST_UNPREPARED || o->flags & DP_ORDER_SCHEME) { /* the layers change behind this boundary's begin */
+    } else if (in->requests & DP_REQUEST_UNPREPARED) {
         is_due = s->n_waits >= DP_SHADOW_WAITS;
         o->shadow = is_due ? DP_SHADOW_NONE : DP_SHADOW_ANNOUNCE;
     } else {

@@ -9,7 +9,6 @@
 
 #include "worker/scheme/scheme.h"
 
-#define DP_SHADOW_DROPS 2u /* then the run stands still and copies: it is pruned faster than copied */
 #define DP_SHADOW_WAITS 8u /* boundaries for a PREPARE that does not come to all: the hand-over itself waits, and says for whom */
 
 /* Requests of any worker. */
@@ -65,7 +64,6 @@ struct dp_step_shadow {
     bool is_allowed;    /* the pending hand-over may be announced */
     uint64_t migration; /* that was announced, or is copied; 0: none */
     bool is_copying;
-    uint32_t n_dropped; /* how often schemes ended it */
     uint32_t n_waits;   /* boundaries since it was announced */
 };
 

@@ -30,8 +30,6 @@ struct dp_step_shadow dp_trainer_shadow_state(struct dp_trainer *t, uint64_t mig
     struct dp_layout next;
 
     s.is_allowed = migration && !is_off(t) && find_next(t, migration, &next);
-    if (s.migration != migration)
-        s.n_dropped = 0;
     return s;
 }
 
@@ -86,13 +84,17 @@ int dp_trainer_shadow_part(struct dp_trainer *t, uint32_t *requests, struct dp_e
     return 0;
 }
 
-static int begin(struct dp_trainer *t, uint64_t migration, struct dp_err *err)
+/* Behind what schemes did at this boundary. */
+int dp_trainer_shadow_begin(struct dp_trainer *t, const struct dp_step_order *o, struct dp_err *err)
 {
     uint64_t limit = dp_trainer_memory_limit(t), held = dp_stage_bytes(t->stage, NULL);
     struct dp_shadowing_args args = {.transport = t->args->transport, .rank = t->rank, .layout = &t->layout, .next = &t->shadow_next,
                                      .stage = t->stage, .config = t->config, .backend = t->be, .tune = &t->start.tune,
-                                     .migration = migration, .step = t->step, .room_bytes = UINT64_MAX};
+                                     .migration = o->migration, .step = t->step, .room_bytes = UINT64_MAX};
 
+    if (t->is_joining || o->shadow != DP_SHADOW_BEGIN)
+        return 0;
+    t->shadow.is_copying = true;
     held += dp_stage_activation_growth(t->config, t->be, &t->layout, &t->shadow_next, t->rank, t->reached.frozen);
     if (limit)
         args.room_bytes = limit > held ? limit - held : 0;
@@ -108,7 +110,7 @@ void dp_trainer_shadow_end(struct dp_trainer *t, bool is_in_step)
     t->shadow.is_copying = false;
 }
 
-static void drop(struct dp_trainer *t, const struct dp_step_order *o)
+static void drop(struct dp_trainer *t)
 {
     const char *why = dp_shadowing_failure(t->shadowing);
 
@@ -116,10 +118,7 @@ static void drop(struct dp_trainer *t, const struct dp_step_order *o)
         dp_warn("worker %u: layers of hand-over %llu are not copied while training goes on: %s", t->rank,
                 (unsigned long long)t->shadow.migration, why);
     dp_trainer_shadow_end(t, true);
-    if (o->flags & DP_ORDER_SCHEME)
-        t->shadow.n_dropped++;
-    else
-        t->shadow.migration = 0;
+    t->shadow.migration = 0;
 }
 
 static int go_on(struct dp_trainer *t, const struct dp_step_order *o, bool goes_on, struct dp_err *err)
@@ -144,15 +143,14 @@ int dp_trainer_shadow_boundary(struct dp_trainer *t, const struct dp_step_order 
         t->shadow.n_waits++;
         return 0;
     case DP_SHADOW_BEGIN:
-        t->shadow.is_copying = true;
-        return begin(t, o->migration, err);
+        return 0;
     case DP_SHADOW_GO_ON:
-        return go_on(t, o, true, err);
+        return go_on(t, o, !(o->flags & DP_ORDER_SCHEME), err);
     case DP_SHADOW_DROP:
         if (go_on(t, o, false, err) < 0)
             return -1;
         if (t->shadowing)
-            drop(t, o);
+            drop(t);
         return 0;
     default:
         return go_on(t, o, false, err);

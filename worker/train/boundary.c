@@ -44,6 +44,12 @@ static int apply_schemes(struct dp_trainer *t, const struct dp_scheme_order *o, 
 {
     struct dp_scheme_site site = dp_trainer_site(t);
 
+    if (t->shadowing) {
+        if (dp_shadowing_before_change(t->shadowing, err) < 0)
+            return -1;
+        site.copies.chosen = dp_shadowing_chosen;
+        site.copies.arg = t->shadowing;
+    }
     for (int i = 0; i < DP_N_SCHEMES; i++) {
         if (!o[i].is_due)
             continue;
@@ -54,7 +60,7 @@ static int apply_schemes(struct dp_trainer *t, const struct dp_scheme_order *o, 
             dp_trainer_tell_reached(t, (enum dp_scheme_id)i);
         t->standing.schemes_told |= dp_trainer_leads(t) << i;
     }
-    return 0;
+    return t->shadowing ? dp_shadowing_changed(t->shadowing, t->step, err) : 0;
 }
 
 static void forget_leavers(struct dp_trainer *t, const struct dp_layout *before)
@@ -80,15 +86,17 @@ static void welcome_newcomers(struct dp_trainer *t, const struct dp_layout *befo
     t->is_joining = false;
 }
 
-static void tell_handover(struct dp_trainer *t, uint64_t migration, const struct dp_handover_outcome *o, uint32_t n_copying)
+static void tell_handover(struct dp_trainer *t, uint64_t migration, const struct dp_handover_outcome *o, const struct dp_shadowing_sums *s)
 {
-    char layout[1024], text[1400], before[64] = "";
+    char layout[1024], text[1400], before[96] = "", changes[48] = "";
 
     if (!dp_trainer_leads(t))
         return;
     dp_layout_format(&t->layout, layout, sizeof layout);
-    if (n_copying)
-        snprintf(before, sizeof before, ", copied during %u steps before", n_copying);
+    if (s->n_changes)
+        snprintf(changes, sizeof changes, ", %u changes of layers among them", s->n_changes);
+    if (s->n_steps)
+        snprintf(before, sizeof before, ", copied during %u steps before%s", s->n_steps, changes);
     if (o->is_committed)
         snprintf(text, sizeof text, "migration %llu, layout %s, pause %.1f ms%s", (unsigned long long)migration, layout,
                  (double)o->pause_ns / 1e6, before);
@@ -143,6 +151,8 @@ static int hand_over(struct dp_trainer *t, uint64_t migration, struct dp_err *er
         .copies = t->copies,
     };
 
+    if (t->shadowing && dp_shadowing_follow(t->shadowing, err) < 0)
+        return dp_err_prefix(err, "copying for hand-over %llu", (unsigned long long)migration);
     stop_leading_if_leaving(t, migration);
     if (t->stocking)
         dp_stocking_stop(t->stocking);
@@ -165,7 +175,7 @@ static int hand_over(struct dp_trainer *t, uint64_t migration, struct dp_err *er
         forget_leavers(t, &before);
     if (dp_trainer_lead(t, err) < 0)
         return -1;
-    tell_handover(t, migration, &outcome, sums.n_steps);
+    tell_handover(t, migration, &outcome, &sums);
     return 0;
 }
 
@@ -276,7 +286,8 @@ int dp_trainer_boundary(struct dp_trainer *t, const struct dp_step_order *o, str
 
     t->order = o;
     if (drop_copies(t, err) < 0 || dp_trainer_shadow_boundary(t, o, err) < 0 || dp_trainer_copies_settle(t, o, err) < 0 ||
-        (work && do_work(t, o, work, &took, err) < 0) || dp_trainer_copies_boundary(t, o, err) < 0)
+        (work && do_work(t, o, work, &took, err) < 0) || dp_trainer_shadow_begin(t, o, err) < 0 ||
+        dp_trainer_copies_boundary(t, o, err) < 0)
         return -1;
     t->order = NULL;
     if (work)

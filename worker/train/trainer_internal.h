@@ -133,6 +133,8 @@ struct dp_step_shadow dp_trainer_shadow_state(struct dp_trainer *t, uint64_t mig
 int dp_trainer_shadow_part(struct dp_trainer *t, uint32_t *requests, struct dp_err *err);
 /* At the boundary, before anything else: what the order says of it. */
 int dp_trainer_shadow_boundary(struct dp_trainer *t, const struct dp_step_order *order, struct dp_err *err);
+/* And behind all else: begin, where the order says so. */
+int dp_trainer_shadow_begin(struct dp_trainer *t, const struct dp_step_order *order, struct dp_err *err);
 /* It is over. is_in_step: all workers end it at this boundary. */
 void dp_trainer_shadow_end(struct dp_trainer *t, bool is_in_step);
 

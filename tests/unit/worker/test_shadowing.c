@@ -3,15 +3,18 @@
  * into its middle. What the destination has in the end is, byte for byte, the layer that was trained where it was. */
 #include <unistd.h>
 
+#include "common/bits.h"
+#include "kernels/granularity.h"
 #include "tests/unit/worker/engine.h"
 #include "tests/unit/worker/procs.h"
 #include "worker/model/layer_parts.h"
+#include "worker/model/param.h"
 #include "worker/shadow/pace.h"
 #include "worker/shadow/shadowing.h"
 
 #define EPOCH 3
 #define FIRST 40 /* step at which copying begins */
-#define STEP_NS 1000000000u /* of a step, for the pace */
+#define STEP_NS 1000000000000u /* of a step, for the pace: so long that max_rate alone says how much is copied, however slow this is */
 
 static struct {
     struct dp_train_config config;
@@ -20,6 +23,9 @@ static struct {
     uint64_t room; /* at the destination */
     bool dies;     /* a source, in the middle of it */
     uint32_t n_drop; /* steps after which all drop it; 0: they go through */
+    uint64_t change[4]; /* steps behind which layers are pruned, 0: none; */
+    uint64_t freeze;    /* and the first two are frozen */
+    bool is_tight;      /* the destination has room for the layers, and not to change them */
 } sc;
 
 static const uint32_t old_cut[] = {0, 3, 4, 6}, new_cut[] = {0, 1, 5, 6}; /* 1, 2 come from 0; 4 from 2 */
@@ -83,6 +89,65 @@ static struct dp_stage *stage_from(struct dp_backend *be, uint32_t first, uint32
     return s;
 }
 
+/* Less and less: some matrices stay dense with a bitmap, others become sparse and lose more then. */
+static bool is_left(int64_t block, uint32_t param, uint32_t event)
+{
+    static const uint32_t left[2][4] = {{9, 8, 5, 3}, {14, 13, 12, 11}};
+
+    return (uint64_t)(block * 2654435761u + param) % 16 < left[param % 4 >= 2][event];
+}
+
+static void change_param(struct dp_shadowing *s, struct dp_layer *l, uint32_t param, uint32_t event)
+{
+    struct dp_param *p = &l->param[param];
+    const int64_t rows = dp_train_block_rows(&sc.config), m = p->cols / dp_block_cols(rows), n = dp_param_blocks(p, rows);
+    uint64_t *bits;
+    void *mem = NULL;
+    int64_t at = 0;
+
+    if (l->be->ops->alloc(l->be, dp_bits_words(n) * sizeof *bits, &mem, NULL) < 0)
+        abort();
+    bits = mem;
+    for (int64_t g = 0; g < p->rows / rows; g++) {
+        int64_t here = p->sparse ? p->sparse->row_ptr[g + 1] - p->sparse->row_ptr[g] : m;
+
+        for (int64_t i = 0; i < here; i++, at++)
+            if (is_left(g * m + (p->sparse ? p->sparse->col[at] : i), param, event))
+                dp_bits_set(bits, at);
+    }
+    if ((s && dp_shadowing_chosen(s, l, p, bits, n, NULL) < 0) || dp_param_keep_chosen(l, p, bits, NULL) < 0)
+        abort();
+}
+
+static bool changes_at(uint64_t step)
+{
+    bool is = sc.freeze == step;
+
+    for (uint32_t e = 0; e < 4; e++)
+        is |= sc.change[e] == step;
+    return is;
+}
+
+/* What schemes do behind that step. s: of a worker that has some; NULL: it is alone. */
+static int change_layers(struct dp_stage *stage, uint64_t step, struct dp_shadowing *s)
+{
+    if (!changes_at(step))
+        return 0;
+    if (s && dp_shadowing_before_change(s, NULL) < 0)
+        return -1;
+    for (uint32_t i = 0; i < dp_stage_n_layers(stage); i++) {
+        struct dp_layer *l = dp_stage_layer(stage, i);
+
+        for (uint32_t e = 0; e < 4; e++)
+            for (uint32_t j = 0; j < l->n_params && sc.change[e] == step; j++)
+                if (l->param[j].prunable)
+                    change_param(s, l, j, e);
+        if (sc.freeze == step && l->index < 2 && dp_layer_freeze(l, NULL) < 0)
+            abort();
+    }
+    return s ? dp_shadowing_changed(s, step + 1, NULL) : 0;
+}
+
 static double scale_at(uint64_t step)
 {
     return 1.0 / (1.0 + (double)(step % 7));
@@ -133,8 +198,10 @@ static int check_layer(struct dp_backend *be, struct dp_shadowing *s, uint32_t i
     struct dp_err err = {0};
     size_t n;
 
-    for (uint64_t k = FIRST; k < FIRST + n_steps; k++)
+    for (uint64_t k = FIRST; k < FIRST + n_steps; k++) {
         train(alone, k, NULL, true);
+        change_layers(alone, k, NULL);
+    }
     n = dp_layer_head_write(want, head);
     if (!dp_shadowing_has(s, index))
         return 20;
@@ -158,6 +225,21 @@ static uint64_t steps_needed(void)
     return sc.n_drop ? sc.n_drop : 30;
 }
 
+static uint64_t room_at(struct dp_backend *be, uint32_t rank)
+{
+    uint64_t n = 0;
+
+    if (!sc.is_tight || rank != 1)
+        return rank == 1 ? sc.room : UINT64_MAX;
+    for (uint32_t i = 1; i < 5; i++) {
+        struct dp_layer *l = begun(be, i);
+
+        n += i == 3 ? 0 : dp_layer_state_bytes(l);
+        dp_layer_destroy(l);
+    }
+    return n;
+}
+
 static int body(struct dp_transport *t, uint32_t rank)
 {
     struct dp_layout layout = {.epoch = EPOCH, .n_workers = 3, .n_layers = 6}, next;
@@ -175,11 +257,11 @@ static int body(struct dp_transport *t, uint32_t rank)
     memcpy(next.cut, new_cut, sizeof new_cut);
     s = dp_shadowing_create(&(struct dp_shadowing_args){.transport = t, .rank = rank, .layout = &layout, .next = &next, .stage = stage,
                                                         .config = &sc.config, .backend = be, .tune = &sc.tune, .migration = 5,
-                                                        .step = FIRST, .room_bytes = rank == 1 ? sc.room : UINT64_MAX}, &err);
+                                                        .step = FIRST, .room_bytes = room_at(be, rank)}, &err);
     if (!s)
         return 10;
     for (uint64_t k = 0; k < n; k++) {
-        bool goes_on = k + 1 < n && !dp_shadowing_failure(s);
+        bool goes_on = k + 1 < n && !dp_shadowing_failure(s) && !changes_at(FIRST + k);
 
         if (sc.dies && rank == 2 && k == 4)
             _exit(7);
@@ -192,11 +274,19 @@ static int body(struct dp_transport *t, uint32_t rank)
                 rc = 13;
             break;
         }
-        if (k == 2 && dp_shadowing_is_complete(s))
+        if (change_layers(stage, FIRST + k, s) < 0 || (k + 1 == n && dp_shadowing_follow(s, &err) < 0))
+            return 17;
+        if (sc.is_tight && FIRST + k == sc.change[0] + 1) {
+            const char *why = dp_shadowing_failure(s); /* both ends know it in the step behind the change */
+
+            rc = why && strstr(why, rank == 1 ? "no room to prune" : "could not change") ? 0 : 18;
+            break;
+        }
+        if (k == 2 && !sc.change[0] && dp_shadowing_is_complete(s))
             rc = 14; /* the rate is limited: it takes longer */
     }
     sums = dp_shadowing_total(s);
-    if (!sc.n_drop && sc.room == UINT64_MAX) {
+    if (!sc.n_drop && sc.room == UINT64_MAX && !sc.is_tight) {
         if (!dp_shadowing_is_complete(s))
             rc = 15;
         if (rank == 1)
@@ -218,7 +308,7 @@ static void begin(void)
     sc.config.model.blocks = 4;
     sc.config.train.steps = 100;
     sc.config.train.weight_decay = 0.1;
-    sc.config.handover.max_rate = 0.002; /* MB/s, and a step is said to take a second: one unit at a time */
+    sc.config.handover.max_rate = 0.000002; /* MB/s, and a step is said to take long: one unit at a time */
     sc.tune = tune_at(&sc.config, 0.6);
     sc.room = UINT64_MAX;
 }
@@ -245,7 +335,7 @@ static void large_layers(void **state)
     begin();
     sc.config.model.channels = 288;
     sc.config.model.heads = 4;
-    sc.config.handover.max_rate = 3;
+    sc.config.handover.max_rate = 0.003;
     sc.tune = tune_at(&sc.config, 0.6);
     go();
 }
@@ -256,7 +346,50 @@ static void pruned_layers(void **state)
     (void)state;
     begin();
     sc.is_pruned = true;
-    sc.config.handover.max_rate = 0.004;
+    sc.config.handover.max_rate = 0.000004;
+    go();
+}
+
+/* Pruned at boundaries early and late, one after the other, and at that of the hand-over: of single weights, and of blocks. */
+static void pruned_meanwhile(void **state)
+{
+    static const char *const granularity[] = {"weight", "4x1", "32x32"};
+
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) {
+        begin();
+        sc.config.model.channels = i == 0 ? 448 : 64;
+        sc.config.model.heads = 4;
+        sc.config.handover.max_rate = i == 0 ? 0.022 : 0.0005; /* params of several units, of which a part is there; or whole ones */
+        snprintf(sc.config.prune.granularity, sizeof sc.config.prune.granularity, "%s", granularity[i]);
+        sc.tune = tune_at(&sc.config, 0.6);
+        memcpy(sc.change, (const uint64_t[]){FIRST + 3, FIRST + 4, FIRST + 7, FIRST + 29}, sizeof sc.change);
+        go();
+    }
+}
+
+/* Frozen while it is copied, and when it is. */
+static void frozen_meanwhile(void **state)
+{
+    (void)state;
+    for (uint64_t at = 2; at < 30; at += 9) {
+        begin();
+        sc.freeze = FIRST + at;
+        sc.change[0] = FIRST + 1;
+        sc.change[1] = sc.freeze;
+        sc.config.handover.max_rate = 0.000004;
+        go();
+    }
+}
+
+/* The destination cannot do what a change needs: both ends hear of it, and nothing is left under way. */
+static void no_room_to_change(void **state)
+{
+    (void)state;
+    begin();
+    sc.is_tight = true;
+    sc.change[0] = FIRST + 12;
+    sc.config.handover.max_rate = 0.000004;
     go();
 }
 
@@ -325,6 +458,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dense_layers), cmocka_unit_test(large_layers), cmocka_unit_test(pruned_layers),
+        cmocka_unit_test(pruned_meanwhile), cmocka_unit_test(frozen_meanwhile), cmocka_unit_test(no_room_to_change),
         cmocka_unit_test(frozen_layers), cmocka_unit_test(no_room), cmocka_unit_test(dropped),
         cmocka_unit_test(a_source_dies), cmocka_unit_test(pace),
     };

@@ -102,7 +102,7 @@ static void layers_are_copied_before(void **state)
     ORDERS(copying(8, 0, 42, &s), DP_ORDER_HANDOVER, DP_SHADOW_NONE); /* nobody has much to send */
     ORDERS(copying(8, more, 42, &s), 0, DP_SHADOW_BEGIN);
     ORDERS(copying(8, more | late, 42, &s), 0, DP_SHADOW_ANNOUNCE);
-    ORDERS(copying(20, more, 42, &s), DP_ORDER_SCHEME | DP_ORDER_EVAL, DP_SHADOW_ANNOUNCE); /* the layers change there */
+    ORDERS(copying(20, more, 42, &s), DP_ORDER_SCHEME | DP_ORDER_EVAL, DP_SHADOW_BEGIN); /* behind what changes layers there */
     s.n_waits = DP_SHADOW_WAITS;
     ORDERS(copying(8, more | late, 42, &s), DP_ORDER_HANDOVER, DP_SHADOW_NONE);
     s.is_copying = true;
@@ -112,14 +112,11 @@ static void layers_are_copied_before(void **state)
     ORDERS(copying(9, more | no, 42, &s), DP_ORDER_HANDOVER, DP_SHADOW_DROP);
     ORDERS(copying(9, more, 0, &s), 0, DP_SHADOW_DROP);  /* aborted */
     ORDERS(copying(9, more, 43, &s), 0, DP_SHADOW_DROP); /* and there is another one */
-    ORDERS(copying(20, more, 42, &s), DP_ORDER_SCHEME | DP_ORDER_EVAL, DP_SHADOW_DROP);
-    ORDERS(copying(20, 0, 42, &s), DP_ORDER_SCHEME | DP_ORDER_EVAL, DP_SHADOW_DROP);
+    ORDERS(copying(20, more, 42, &s), DP_ORDER_SCHEME | DP_ORDER_EVAL, DP_SHADOW_GO_ON);
+    ORDERS(copying(20, 0, 42, &s), DP_ORDER_SCHEME | DP_ORDER_EVAL | DP_ORDER_HANDOVER, DP_SHADOW_NONE);
+    ORDERS(copying(20, more | no, 42, &s), DP_ORDER_SCHEME | DP_ORDER_EVAL | DP_ORDER_HANDOVER, DP_SHADOW_DROP);
     ORDERS(copying(9, more | DP_REQUEST_STOP, 42, &s), DP_ORDER_SAVE | DP_ORDER_STOP, DP_SHADOW_DROP);
     ORDERS(copying(100, more, 42, &s), DP_ORDER_EVAL | DP_ORDER_SAVE | DP_ORDER_STOP, DP_SHADOW_DROP);
-    s.n_dropped = DP_SHADOW_DROPS - 1;
-    ORDERS(copying(20, more, 42, &s), DP_ORDER_SCHEME | DP_ORDER_EVAL | DP_ORDER_HANDOVER, DP_SHADOW_DROP);
-    s = (struct dp_step_shadow){.is_allowed = true, .migration = 42, .n_dropped = DP_SHADOW_DROPS};
-    ORDERS(copying(9, more, 42, &s), DP_ORDER_HANDOVER, DP_SHADOW_NONE);
     ORDERS(copying(9, more | late, 42, &(struct dp_step_shadow){0}), DP_ORDER_HANDOVER, DP_SHADOW_NONE);
 }
 
