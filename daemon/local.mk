@@ -213,7 +213,7 @@ endif
 # The same protocol as a model, checked by spin.
 dist_check_SCRIPTS += tests/model/handover_check.t
 TESTS += tests/model/handover_check.t
-EXTRA_DIST += tests/model/copies.pml tests/model/growth.pml tests/model/handover.pml tests/model/layouts.pml doc/json.md
+EXTRA_DIST += tests/model/copies.pml tests/model/growth.pml tests/model/handover.pml tests/model/layouts.pml tests/model/shadow.pml doc/json.md
 # --- end of coordinator ---
 
 EXTRA_DIST += daemon/README.md daemon/child/README.md daemon/coord/README.md daemon/coord/members/README.md daemon/coord/records/README.md daemon/coord/loads/README.md daemon/coord/decide/README.md daemon/coord/carry_out/README.md daemon/coord/show/README.md daemon/net/README.md daemon/query/README.md daemon/release/README.md daemon/run/README.md \

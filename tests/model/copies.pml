@@ -7,7 +7,7 @@
  * Each action is what one process does between two messages. A dead worker's message arrives or not. What a rescue agrees on is one
  * action, since all agree or nobody goes on; the layers that move are not. Where a loss leads back to the checkpoint the run is over
  * here: it may only where no whole instance of a layer is left. Pruning and the log are not in here, nor how a copy becomes whole and
- * what a hand-over's decision is made of (handover.pml).
+ * what a hand-over's decision is made of (shadow.pml, handover.pml).
  *
  * -DM1 ... -DM7 are wrong protocols, each of which breaks an assertion.
  */

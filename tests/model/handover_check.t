@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Checks the protocol's four models: every property holds, whatever happens, and every wrong protocol (-DM1 ...) is caught.
+# Checks the protocol's five models: every property holds, whatever happens, and every wrong protocol (-DM1 ...) is caught.
 #   handover.pml  one hand-over, its decision, and what becomes of the slot that was left
 #   growth.pml    slices that a run asks for while it trains
 #   copies.pml    layers that other workers follow, and what goes on after a loss
+#   shadow.pml    layers that are copied while training goes on, and change meanwhile
 #   layouts.pml   who is in the run and who leads it: leaving, joining, losses, several hand-overs
 . "$DP_SRCDIR/tests/lib/tap.sh"
 
@@ -93,6 +94,14 @@ for bounds in "-DS=3 -DDD=3" "-DS=4 -DDD=2" "-DS=2 -DDD=2 -DMM=1"; do
     is "$(search -w22)" 0 "copies, $bounds: no whole copy is of no use, and all go on from one step ($(states) states)"
 done
 catch_mutants copies "-DS=2 -DMM=1"
+
+# Without a loss, which ends all waiting, nobody waits for ever.
+for bounds in "-DN=7 -DEE=2" "-DL=2" "-DL=2 -DN=7 -DEE=2 -DDD=0"; do
+    # shellcheck disable=SC2086 # several flags
+    build shadow -O1 $bounds
+    is "$(search -w22)" 0 "shadow, $bounds: what is handed over is the layer, and nothing is left under way ($(states) states)"
+done
+catch_mutants shadow "-DL=2 -DDD=0"
 
 # Bounds: hand-overs, newcomers, deaths, crashes of the coordinator, appends in doubt and losses of the coordinator: all of them at once are too many.
 while read -r ch cn cd cc cj ct b what; do
