@@ -17,8 +17,8 @@ export DP_SRCDIR DP_BUILDDIR
 # shellcheck source=tests/lib/cores.sh
 . "$DP_SRCDIR/tests/lib/cores.sh"
 SEED=6
-RUNS=12
-BEGIN_S=180 # the last ones end within 4 minutes where nothing else runs, and more than these have not been tried often
+RUNS=30
+BEGIN_S=480 # all begin within that where other tests alone run beside them
 [ "$(id -u)" = 0 ] || skip_all "only root can stop a daemon at its records"
 for p in munged slurmctld slurmd srun strace bible jq; do
     command -v $p >/dev/null || skip_all "$p is not installed (tests/lib/deps.sh lists the packages)"
