@@ -162,7 +162,7 @@ static void gets_better(void **state)
         before = worth(&l);
         for (; l.iteration < ask.iterations; l.iteration++)
             assert_int_equal(dp_learner_once(&l, &reward, NULL), 0);
-#ifdef DP_SANITIZED /* ppo comes to other weights there, and not to better ones: HACKING.md, "Networks that learn orders" */
+#ifdef DP_SANITIZED /* ppo comes to other weights there, and not to better ones (HACKING.md) */
         bool must = false;
 #else
         bool must = true;
