@@ -20,9 +20,11 @@ struct es {
 /* About normal, variance 1: the sum of eight even ones (each 1/12). */
 static float draw_normal(uint64_t *state)
 {
-    uint64_t bits[2] = {dp_draw(state), dp_draw(state)};
+    uint64_t bits[2];
     int32_t sum = 0;
 
+    bits[0] = dp_draw(state);
+    bits[1] = dp_draw(state);
     for (int i = 0; i < 8; i++)
         sum += (int32_t)(bits[i / 4] >> 16 * (i % 4) & 0xffff) - 32768;
     return (float)sum * (1.22474487f / 65536.0f);

@@ -53,9 +53,9 @@ static uint32_t any_us(struct maker *m)
 
 static uint32_t any_node(struct maker *m)
 {
-    uint32_t us = any_us(m);
+    uint32_t us = any_us(m), times = below(m, 7) + 1;
 
-    return add(m, us, (1u << below(m, 6)) * (below(m, 7) + 1));
+    return add(m, us, times << below(m, 6));
 }
 
 static void make_layered(struct maker *m)

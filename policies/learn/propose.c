@@ -50,9 +50,11 @@ static int propose(void *walk, uint64_t seed, uint64_t number, uint64_t max_step
     uint32_t n = p->weights->n, which = (uint32_t)(number % n);
     const struct dp_net *net = &p->weights->net[which];
     uint64_t draws = dp_draw_stream(seed, number), looks = 0, fixed = (uint64_t)p->graph.facts.units->n * STEPS_PER_CHOICE;
-    struct dp_net_walk ask = {.is_drawn = number >= n, .key_seed = dp_draw(&draws), .draw_seed = dp_draw(&draws)};
+    struct dp_net_walk ask = {.is_drawn = number >= n};
     int rc;
 
+    ask.key_seed = dp_draw(&draws);
+    ask.draw_seed = dp_draw(&draws);
     if (!p->code[which].x) {
         fixed += (uint64_t)p->graph.facts.units->n * STEPS_PER_CODE;
         if (dp_net_encode(&p->code[which], net, &p->graph, err) < 0)

@@ -15,11 +15,13 @@ static inline int dp_cells_add_node(struct dp_graph *g, uint64_t *draws, struct 
 {
     char name[16];
     struct dp_graph_node node = {.name = name, .colour = g->n_nodes};
+    uint64_t times;
 
     snprintf(name, sizeof name, "n%u", g->n_nodes);
     node.forward_ns = (uint64_t)(dp_draw_below(draws, 4) ? dp_draw_below(draws, 200) + 1 : dp_draw_below(draws, 2000)) * 1000;
     node.backward_ns = 2 * node.forward_ns;
-    node.output_bytes = (UINT64_C(1) << (10 + dp_draw_below(draws, 6))) * (dp_draw_below(draws, 7) + 1);
+    times = dp_draw_below(draws, 7) + 1;
+    node.output_bytes = times << (10 + dp_draw_below(draws, 6));
     node.param_bytes = node.forward_ns / 10;
     node.bytes = DP_GRAPH_STATE_OF_PARAMETERS * node.param_bytes;
     node.kept_bytes = node.output_bytes;

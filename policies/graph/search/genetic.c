@@ -59,10 +59,13 @@ static int breed(struct dp_pool *p, struct individual *now, struct individual *n
     int rc = 1;
 
     for (uint32_t i = ELITE; rc > 0 && i < POPULATION; i++) {
-        if (i < ELITE + NEW)
+        if (i < ELITE + NEW) {
             make_new(p, &next[i]);
-        else
-            mate(p, &next[i], &now[dp_draw_below(&p->draws, ELITE)], &now[ELITE + dp_draw_below(&p->draws, POPULATION - ELITE)]);
+        } else {
+            const struct individual *other = &now[ELITE + dp_draw_below(&p->draws, POPULATION - ELITE)];
+
+            mate(p, &next[i], &now[dp_draw_below(&p->draws, ELITE)], other);
+        }
         next[i].number = (*number)++;
         rc = weigh(p, &next[i], err);
     }
