@@ -44,8 +44,7 @@ wait $campaign
 status=$?
 campaign=
 diag "$(cut -c1-500 "$T/said")"
-[[ $status =~ ^[013]$ ]]
-ok $? "the campaign is played"
+like "$status" "^[013]$" "the campaign is played"
 totals=$(sed -nE "s/^$RUNS runs in [0-9]+ s: ([0-9]+) with violations, [0-9]+ fell short, ([0-9]+) not played, .*/\1 \2/p" "$T/said")
 read -r violations unplayed <<<"$totals"
 is "${violations:-not told}" 0 "no run has a violation"
