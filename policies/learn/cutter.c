@@ -10,6 +10,7 @@
 #include "policies/learn/cutter_inside.h"
 #include "policies/learn/dense.h"
 #include "policies/learn/floats.h"
+#include "policies/learn/shares.h"
 
 #define W DP_CUTTER_WIDTH
 #define G DP_CUTTER_GATES
@@ -132,39 +133,18 @@ void dp_cutter_tape_release(struct dp_cutter_tape *t)
     *t = (struct dp_cutter_tape){0};
 }
 
-static void softmax(float *score, uint32_t n)
-{
-    float most = score[0], sum = 0;
-
-    for (uint32_t i = 1; i < n; i++)
-        most = score[i] > most ? score[i] : most;
-    for (uint32_t i = 0; i < n; i++)
-        sum += score[i] = dp_f_exp(score[i] - most);
-    for (uint32_t i = 0; i < n; i++)
-        score[i] = score[i] / sum;
-}
-
 /* One of share[n]. known: what DP_CUTTER_FOLLOW takes. */
-static uint32_t choose(const float *share, uint32_t n, enum dp_cutter_way way, uint64_t state, uint32_t known)
+static uint32_t choose(const float *share, uint32_t n, enum dp_cutter_way way, uint64_t draws, uint32_t known)
 {
-    float left = (float)(dp_draw(&state) >> 40) / (float)(1 << 24);
-    uint32_t i = 0;
+    uint32_t best = 0;
 
     if (way == DP_CUTTER_FOLLOW)
         return known;
-    if (way == DP_CUTTER_BEST) {
-        for (uint32_t k = 1; k < n; k++)
-            i = share[k] > share[i] ? k : i;
-        return i;
-    }
-    for (; i + 1 < n && left >= share[i]; i++)
-        left -= share[i];
-    return i;
-}
-
-static float log_of(float share)
-{
-    return dp_f_log(share > 1e-30f ? share : 1e-30f);
+    if (way == DP_CUTTER_DRAWN)
+        return dp_shares_draw(share, n, draws);
+    for (uint32_t k = 1; k < n; k++)
+        best = share[k] > share[best] ? k : best;
+    return best;
 }
 
 /* The LSTM's step: memory and cell of the visit become new ones. */
@@ -198,7 +178,7 @@ static void place_unit(const struct dp_cutter *c, const float *x, uint32_t n_dev
         score[t->last + 1] += c->next;
     if (t->last == P) /* the first unit begins the first subgraph, unless it learned otherwise */
         score[0] += c->next;
-    softmax(score, n_devices);
+    dp_shares_make(score, n_devices);
     memcpy(t->share, score, sizeof score);
 }
 
@@ -218,7 +198,7 @@ static void place_part(const struct dp_cutter *c, uint32_t n_devices, struct dp_
         }
         p->share[d] = score;
     }
-    softmax(p->share, n_devices);
+    dp_shares_make(p->share, n_devices);
 }
 
 /* Means of the subgraphs' units, and their compute in a device's fair share of it. */
@@ -254,7 +234,7 @@ static void place_parts(const struct dp_cutter *c, const float *work, enum dp_cu
         memcpy(p->load, load, sizeof load);
         place_part(c, t->n_devices, p);
         p->device = choose(p->share, t->n_devices, way, dp_draw_stream(seed, (uint64_t)t->n + i), p->device);
-        t->log_share[t->n + i] = log_of(p->share[p->device]);
+        t->log_share[t->n + i] = dp_share_log(p->share[p->device]);
         load[p->device] += work[i];
     }
 }
@@ -275,7 +255,7 @@ void dp_cutter_place(const struct dp_cutter *c, const struct dp_net_graph *g, co
         }
         place_unit(c, dp_cutter_unit(code, v), t->n_devices, here);
         here->part = choose(here->share, t->n_devices, way, dp_draw_stream(seed, v), here->part);
-        t->log_share[v] = log_of(here->share[here->part]);
+        t->log_share[v] = dp_share_log(here->share[here->part]);
     }
     look_at_parts(g, code, t, work);
     place_parts(c, work, way, seed, t);

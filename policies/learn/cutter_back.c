@@ -6,6 +6,7 @@
 #include "policies/learn/cutter_inside.h"
 #include "policies/learn/dense.h"
 #include "policies/learn/floats.h"
+#include "policies/learn/shares.h"
 
 #define W DP_CUTTER_WIDTH
 #define G DP_CUTTER_GATES
@@ -17,12 +18,9 @@ static void choice_back(float *d, const float *share, uint32_t n, uint32_t chose
     float entropy = 0;
 
     for (uint32_t i = 0; i < n; i++)
-        entropy -= share[i] > 1e-30f ? share[i] * dp_f_log(share[i]) : 0;
-    for (uint32_t i = 0; i < n; i++) {
-        float log_share = dp_f_log(share[i] > 1e-30f ? share[i] : 1e-30f);
-
-        d[i] = slope * ((i == chosen ? 1.0f : 0.0f) - share[i]) + entropy_worth * share[i] * (log_share + entropy);
-    }
+        entropy += dp_share_entropy(share[i]);
+    for (uint32_t i = 0; i < n; i++)
+        d[i] = dp_share_back(share[i], i == chosen, slope, entropy, entropy_worth);
 }
 
 /* dmean: += of the subgraph's mean. */

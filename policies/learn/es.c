@@ -87,7 +87,7 @@ int dp_learn_es(struct dp_learner *l, float *reward, struct dp_err *err)
         *reward += (es.reward[2 * i] + es.reward[2 * i + 1]) / TRIES;
     }
     if (rc == 0)
-        dp_learner_step(l, grad, RATE);
+        dp_learner_step(l, dp_net_numbers(grad), RATE);
     free(grad);
     return rc;
 }

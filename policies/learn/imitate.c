@@ -92,7 +92,7 @@ static int learn_all(struct imitation *m, struct dp_net *grad, struct dp_err *er
         return 0;
     for (size_t k = 0; k < DP_NET_SIZE; k++)
         dp_net_numbers(grad)[k] /= (float)n_choices;
-    dp_learner_step(m->l, grad, RATE);
+    dp_learner_step(m->l, dp_net_numbers(grad), RATE);
     return 0;
 }
 

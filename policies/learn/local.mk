@@ -5,11 +5,11 @@ noinst_LIBRARIES += policies/libdplearn.a
 LEARN_CFLAGS = $(AM_CFLAGS) -ffp-contract=off -fno-fast-math
 policies_libdplearn_a_CFLAGS = $(LEARN_CFLAGS)
 policies_libdplearn_a_SOURCES = \
-	policies/learn/cutter.c policies/learn/cutter.h policies/learn/cutter_back.c policies/learn/cutter_inside.h policies/learn/drl_pp.c \
+	policies/learn/clipped.c policies/learn/clipped.h policies/learn/cutter.c policies/learn/cutter.h policies/learn/cutter_back.c policies/learn/cutter_inside.h policies/learn/drl_pp.c \
 	policies/learn/dense.h policies/learn/encoder.c policies/learn/encoder.h \
 	policies/learn/evaluate.c policies/learn/evaluate.h policies/learn/family.c policies/learn/family.h \
 	policies/learn/es.c policies/learn/floats.h policies/learn/imitate.c policies/learn/lesson.c policies/learn/lesson.h policies/learn/net.c policies/learn/net.h \
-	policies/learn/ppo.c policies/learn/place.c policies/learn/place.h policies/learn/propose.c policies/learn/propose.h policies/learn/select.c policies/learn/team.c policies/learn/team.h policies/learn/train.c policies/learn/train.h \
+	policies/learn/ppo.c policies/learn/place.c policies/learn/place.h policies/learn/propose.c policies/learn/propose.h policies/learn/select.c policies/learn/shares.h policies/learn/team.c policies/learn/team.h policies/learn/train.c policies/learn/train.h \
 	policies/learn/weights.c policies/learn/weights.h
 EXTRA_DIST += policies/learn/README.md
 

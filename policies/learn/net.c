@@ -11,6 +11,7 @@
 #include "policies/learn/dense.h"
 #include "policies/learn/encoder.h"
 #include "policies/learn/floats.h"
+#include "policies/learn/shares.h"
 
 #define W DP_NET_WIDTH
 #define L DP_NET_LOOKS
@@ -158,19 +159,6 @@ static float score_unit(const struct walk *w, uint32_t unit, const float *of_mem
     return score;
 }
 
-/* score: [n] becomes shares, which add up to about 1. */
-static void softmax(float *score, uint32_t n)
-{
-    float most = score[0], sum = 0;
-
-    for (uint32_t i = 1; i < n; i++)
-        most = score[i] > most ? score[i] : most;
-    for (uint32_t i = 0; i < n; i++)
-        sum += score[i] = dp_f_exp(score[i] - most);
-    for (uint32_t i = 0; i < n; i++)
-        score[i] = score[i] / sum;
-}
-
 /* Of equals the one that became ready last. */
 static uint32_t best_of(const float *score, uint32_t n)
 {
@@ -194,16 +182,6 @@ static uint32_t best_within(const float *score, const struct dp_ready *r, const 
             best = i;
     }
     return best;
-}
-
-static uint32_t draw_one(const float *share, uint32_t n, uint64_t state)
-{
-    float left = (float)(dp_draw(&state) >> 40) / (float)(1 << 24);
-    uint32_t i = 0;
-
-    for (; i + 1 < n && left >= share[i]; i++)
-        left -= share[i];
-    return i;
 }
 
 /* returns: where the unit is among the ready ones, or their number. */
@@ -266,14 +244,14 @@ static int choose(struct walk *w, uint32_t at, uint32_t *order, struct dp_err *e
     if (n > 1 || t) {
         which = ask->follow || ask->is_drawn ? 0 : ask->stage ? best_within(w->score, &w->ready, ask->stage) : best_of(w->score, n);
         if (t || ask->log_share || ask->is_drawn)
-            softmax(w->score, n);
+            dp_shares_make(w->score, n);
         if (ask->is_drawn && !ask->follow)
-            which = draw_one(w->score, n, dp_draw_stream(ask->draw_seed, at));
+            which = dp_shares_draw(w->score, n, dp_draw_stream(ask->draw_seed, at));
     }
     if (ask->follow && (which = find_ready(&w->ready, ask->follow[at])) == n)
         return dp_err_set(err, DP_EINVAL, "unit %u is at place %u of an order, but not ready there", ask->follow[at], at);
     if (ask->log_share)
-        ask->log_share[at] = n > 1 ? dp_f_log(w->score[which] > 1e-30f ? w->score[which] : 1e-30f) : 0;
+        ask->log_share[at] = n > 1 ? dp_share_log(w->score[which]) : 0;
     unit = dp_ready_take(&w->ready, which);
     remember(w->net, dp_net_unit(w->code, unit), w->memory, &gates, memory);
     memcpy(w->memory, memory, sizeof memory);
@@ -322,11 +300,9 @@ static void score_back(const struct dp_net *net, const struct dp_net_code *code,
     float entropy = 0, all[W] = {0};
 
     for (uint32_t i = 0; i < c->n; i++)
-        entropy -= of[i].share > 1e-30f ? of[i].share * dp_f_log(of[i].share) : 0;
+        entropy += dp_share_entropy(of[i].share);
     for (uint32_t i = 0; i < c->n; i++) {
-        float share = of[i].share, log_share = dp_f_log(share > 1e-30f ? share : 1e-30f);
-        float d = c->slope * ((i == c->chosen ? 1.0f : 0.0f) - share) + c->entropy_worth * share * (log_share + entropy);
-        float dz[W];
+        float d = dp_share_back(of[i].share, i == c->chosen, c->slope, entropy, c->entropy_worth), dz[W];
 
         dp_dense_add_row(grad->direct[c->is_late], of[i].look, d, L);
         dp_dense_add_row(grad->out, of[i].hidden, d, W);

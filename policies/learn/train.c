@@ -74,15 +74,15 @@ static void step(struct dp_learner *l, size_t n, float *w, float *m, float *v, c
     }
 }
 
-void dp_learner_step(struct dp_learner *l, struct dp_net *grad, float rate)
+void dp_learner_step(struct dp_learner *l, const float *grad, float rate)
 {
-    step(l, DP_NET_SIZE, dp_net_numbers(&l->net), dp_net_numbers(&l->first), dp_net_numbers(&l->second), dp_net_numbers(grad), rate);
+    step(l, DP_NET_SIZE, dp_net_numbers(&l->net), dp_net_numbers(&l->first), dp_net_numbers(&l->second), grad, rate);
 }
 
-void dp_learner_step_cutter(struct dp_learner *l, struct dp_cutter *grad, float rate)
+void dp_learner_step_cutter(struct dp_learner *l, const float *grad, float rate)
 {
     step(l, DP_CUTTER_SIZE, dp_cutter_numbers(&l->cutter), dp_cutter_numbers(&l->first_cutter), dp_cutter_numbers(&l->second_cutter),
-         dp_cutter_numbers(grad), rate);
+         grad, rate);
 }
 
 void dp_learner_begin(struct dp_learner *l, const struct dp_learn *ask)

@@ -69,11 +69,11 @@ struct dp_learner {
 
 /* The state of random numbers `what` (an episode, a move) of this iteration. */
 uint64_t dp_learner_draws(const struct dp_learner *l, uint64_t what);
-/* A step of Adam (Kingma and Ba 2015, arXiv:1412.6980) against grad, whose length is cut off at 0.5 before, at a rate that falls to a
- * tenth by the last iteration. */
-void dp_learner_step(struct dp_learner *l, struct dp_net *grad, float rate);
-/* The same of the cutter. */
-void dp_learner_step_cutter(struct dp_learner *l, struct dp_cutter *grad, float rate);
+/* A step of Adam (Kingma and Ba 2015, arXiv:1412.6980) against grad [DP_NET_SIZE], whose length is cut off at 0.5 before, at a rate that
+ * falls to a tenth by the last iteration. */
+void dp_learner_step(struct dp_learner *l, const float *grad, float rate);
+/* The same of the cutter. grad: [DP_CUTTER_SIZE] */
+void dp_learner_step_cutter(struct dp_learner *l, const float *grad, float rate);
 /* Both networks as they begin; the other members are zeroes. */
 void dp_learner_begin(struct dp_learner *l, const struct dp_learn *ask);
 /* One iteration by the method that was asked for, from the lessons that there are. reward: = mean of its episodes.
