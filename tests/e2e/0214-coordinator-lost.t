@@ -24,10 +24,7 @@ logged() { grep -qE "$2" "$D/log/dynpiped.$1.log"; } # NODE PATTERN
 
 # ---- six slices on three nodes, and one that waits ------------------------------------------------------------------
 
-for n in 1 2 3; do
-    block[n]=$(sbatch --parsable -w n$n -n1 -c1 --gpus=2 --mem=100 --no-requeue -o "$D/block$n.out" --wrap "sleep 1000")
-    wait_for 60 job_is "${block[n]}" RUNNING
-done
+block_two_gpus 1 2 3
 lost=$(array lost 0-6 --no-requeue --dynpipe=balance --dynpipe-min-gpus=1 --dynpipe-slices=7 -- $run checkpoint.dir="$D/lost.ckpt" \
     checkpoint.every=20)
 wait_for 60 steps_done "$D/lost.jsonl" 45

@@ -29,10 +29,7 @@ goes_on() { # TEXT
 for where in coordinator passing; do
     name=$where
     rm -f "$D/go"
-    for n in 1 2; do
-        block[n]=$(sbatch --parsable -w n$n -n1 -c1 --gpus=2 --mem=100 --no-requeue -o "$D/block$n.out" --wrap "sleep 1000")
-        wait_for 60 job_is "${block[n]}" RUNNING
-    done
+    block_two_gpus 1 2
     id=$(array $name 0-3 --requeue --dynpipe=balance --dynpipe-min-gpus=1 --dynpipe-slices=4 -- $run checkpoint.dir="$D/$name.ckpt" \
         checkpoint.every=20)
     wait_for 60 steps_done "$D/$name.jsonl" 25

@@ -22,10 +22,7 @@ logged() { grep -qE "$2" "$D/log/dynpiped.$1.log"; } # NODE PATTERN
 for when in held again; do
     name=$when
     rm -f "$D/go"
-    for n in 1 2; do
-        block[n]=$(sbatch --parsable -w n$n -n1 -c1 --gpus=2 --mem=100 --no-requeue -o "$D/block$n.out" --wrap "sleep 1000")
-        wait_for 60 job_is "${block[n]}" RUNNING
-    done
+    block_two_gpus 1 2
     home=$(job $name --requeue --dynpipe=balance --dynpipe-min-gpus=1 --dynpipe-slices=4 -- $run checkpoint.dir="$D/$name.ckpt" \
         checkpoint.every=20)
     wait_for 60 states_are "$home" "4 RUNNING"

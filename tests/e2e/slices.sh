@@ -25,6 +25,16 @@ srun -n1 $(worker_command "$D/$name.jsonl" "$@") || [ \$? = 75 ]
 X
     sbatch --parsable -J "$name" --array="$tasks" -n1 -c1 --gpus=1 --mem=500 -o "$D/$name.%a.out" "${options[@]}" "$D/$name.sh"
 }
+
+# Two GPUs of each of these nodes are another job's: ${block[NUMBER]}.
+block_two_gpus() { # NUMBER...
+    local n
+    for n; do
+        block[n]=$(sbatch --parsable -w "n$n" -n1 -c1 --gpus=2 --mem=100 --no-requeue -o "$D/block$n.out" --wrap "sleep 1000")
+        wait_for 60 job_is "${block[n]}" RUNNING
+    done
+}
+
 states() { squeue -h -r -t all -j "$1" -o %T | sort | uniq -c | awk '{printf "%s%s %s", (NR > 1 ? ", " : ""), $1, $2}'; } # ARRAY
 states_are() { [ "$(states "$1")" = "$2" ]; }
 all_ended() { ! squeue -h -r -t all -j "$1" -o %T | grep -qE 'PENDING|RUNNING|COMPLETING'; }
