@@ -58,7 +58,7 @@ wait_for 60 holders_are "$home" 4
 ok $? "new: its daemon is restarted, and has the run from its journal"
 makes_steps lost
 ok $? "new: they train on"
-scancel "${block[2]}"
+scancel "${blocker[2]}"
 wait_for 60 holders_are "$home" 5
 ok $? "new: a task that begins then joins"
 makes_steps lost
@@ -94,7 +94,7 @@ is "$(cat "$D/dead")" "" "no other daemon died"
 
 return_node n2
 scontrol update nodename=n2 state=resume 2>/dev/null
-scancel "${block[1]}" "${block[3]}"
+scancel "${blocker[1]}" "${blocker[3]}"
 wait_for 60 all_nodes_idle
 quiet=$(array quiet 0-3 -c4 --no-requeue --dynpipe=balance --dynpipe-min-gpus=1 --dynpipe-slices=4 -- $run)
 wait_for 60 steps_done "$D/quiet.jsonl" 5

@@ -59,7 +59,7 @@ for where in coordinator passing; do
     # ---- it runs again --------------------------------------------------------------------------------------------------
 
     [ $where = coordinator ] && there=$node || there=$other
-    scancel "${block[${there#n}]}"
+    scancel "${blocker[${there#n}]}"
     scontrol update JobId="$task" ReqNodeList="$there"
     scontrol release "$task"
     scontrol update JobId="$task" StartTime=now # a job that was put back waits two minutes
@@ -95,7 +95,7 @@ for where in coordinator passing; do
     reported() { dynpipe report -j "$home" >"$D/$name.report" 2>&1; }
     wait_for 60 reported
     ok $? "$name: the run has its report"
-    scancel "${block[@]}"
+    scancel "${blocker[@]}"
     wait_for 60 all_nodes_idle
     each_step_once $name
 done

@@ -80,7 +80,7 @@ for when in held again; do
     scancel --signal=TERM "$home"
     wait_for 120 all_ended "$home"
     ok $? "$name: all end"
-    scancel "${block[@]}"
+    scancel "${blocker[@]}"
     wait_for 60 all_nodes_idle
     each_step_once $name
 done

@@ -26,12 +26,12 @@ X
     sbatch --parsable -J "$name" --array="$tasks" -n1 -c1 --gpus=1 --mem=500 -o "$D/$name.%a.out" "${options[@]}" "$D/$name.sh"
 }
 
-# Two GPUs of each of these nodes are another job's: ${block[NUMBER]}.
+# Two GPUs of each of these nodes are another job's: ${blocker[NUMBER]}.
 block_two_gpus() { # NUMBER...
     local n
     for n; do
-        block[n]=$(sbatch --parsable -w "n$n" -n1 -c1 --gpus=2 --mem=100 --no-requeue -o "$D/block$n.out" --wrap "sleep 1000")
-        wait_for 60 job_is "${block[n]}" RUNNING
+        blocker[n]=$(sbatch --parsable -w "n$n" -n1 -c1 --gpus=2 --mem=100 --no-requeue -o "$D/block$n.out" --wrap "sleep 1000")
+        wait_for 60 job_is "${blocker[n]}" RUNNING
     done
 }
 
