@@ -49,8 +49,8 @@ held=$(holders "$back")
 # Each in a session of its own: to the kernel (sched_autogroup) all of one are one neighbour.
 hog=$(sbatch --parsable -J hog -w n1 -n1 -c4 --mem=100 -t 10 -o /dev/null --wrap 'for i in $(seq 16); do setsid timeout 300 sh -c "while :; do :; done" & done; wait')
 joined() { [ "$(status "$back" .growth.state)" = joined ] && [ "$(holders "$back")" -gt "$held" ]; }
-wait_for 120 joined
-ok $? "back: a neighbour takes its cores, so it asks for GPUs again and has them"
+wait_for 300 joined # of some steps, each of which waits for the neighbour
+ok $? "back: a neighbour takes its cores, so it asks for GPUs again and has them" || diag "$(timeout 10 dynpipe explain -j "$back")"
 scancel "$hog"
 like "$(status "$back" .growth.why)" "reference|loads" "back: because of the reference"
 # Where the neighbour is heavy it asks twice, and what is shown is the last of that: instead of more than $held.

@@ -311,10 +311,11 @@ static void conclude(struct dp_coord *c, uint64_t now_ns, struct coord_planning 
     choose_move(c, now_ns, t, d);
     if (coord_mode(c) == DP_MODE_OBSERVE)
         coord_proposal_made(c, now_ns, t, d->out.verdict == DP_MOVE ? &t->out.layout : &c->layout);
-    apply(c, now_ns, t, d);
-    log_decision(c, d);
+    /* Before a layer moves: where noise moves layers as often as there are measurements, growth would wait for ever. */
     if (d->slots_after >= d->slots_now)
         coord_grow_planned(c, now_ns, t, d->slots_now, d->out.cost_s);
+    apply(c, now_ns, t, d);
+    log_decision(c, d);
 }
 
 /* A run that needs long plans gets them seldom: no user keeps a core of this node busy with his numbers. */

@@ -188,6 +188,28 @@ static void speed_is_wanted(void **state)
     end(w);
 }
 
+/* Layers that become dear move, and more slices are asked for at once: noise may move some as soon as a layout has been measured. */
+static void layers_that_move_do_not_keep_it_waiting(void **state)
+{
+    struct queue q = {.job = 301};
+    struct world *w = begin_growing(67, 2, DP_MODE_RELEASE);
+    uint64_t epoch;
+
+    (void)state;
+    loads(w, 0.1);
+    go_on(w, &q, 20.0, false);
+    is_growth(w, "none", 2, 0);
+    epoch = w->worker[0].layout.epoch;
+    for (uint32_t l = 0; l < W_LAYERS / 2; l++)
+        w->density[l] = 1.0;
+    for (int i = 0; i < 200 && w->worker[0].layout.epoch == epoch; i++)
+        go_on(w, &q, 0.1, false);
+    assert_int_not_equal(w->worker[0].layout.epoch, epoch);
+    assert_int_equal(n_in(w), 2);
+    assert_true(q.n_submitted);
+    end(w);
+}
+
 /* Who may not grow does not, and a journal of his has no word of it. */
 static void nobody_grows_unasked(void **state)
 {
@@ -442,7 +464,8 @@ static void random_faults(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(release_and_growth_take_turns), cmocka_unit_test(speed_is_wanted),  cmocka_unit_test(nobody_grows_unasked),
+    cmocka_unit_test(release_and_growth_take_turns), cmocka_unit_test(speed_is_wanted),
+    cmocka_unit_test(layers_that_move_do_not_keep_it_waiting), cmocka_unit_test(nobody_grows_unasked),
     cmocka_unit_test(a_queue_that_is_full),          cmocka_unit_test(slurm_refuses),    cmocka_unit_test(jobs_that_end),
     cmocka_unit_test(not_journalled_not_asked),      cmocka_unit_test(too_late_to_pay),  cmocka_unit_test(killed_at_any_record),
     cmocka_unit_test(killed_while_it_is_given_up),   cmocka_unit_test(a_damaged_request), cmocka_unit_test(random_faults),
