@@ -15,8 +15,10 @@
 /* Bytes from which on a block is a mapping of its own: smaller ones would leave most of a huge page empty. */
 #ifdef __SANITIZE_ADDRESS__ /* which sees what is written beyond a block of the heap only */
 #define DP_CPU_LARGE SIZE_MAX
+#define DP_CPU_STOCKED SIZE_MAX
 #else
 #define DP_CPU_LARGE (DP_CPU_HUGE_PAGE / 2)
+#define DP_CPU_STOCKED ((size_t)16 << 10) /* from here on a block may come from the stock; less is not worth whole pages */
 #endif
 
 struct dp_cpu {

@@ -134,7 +134,7 @@ static void *from_stock(struct dp_cpu *cpu, size_t bytes)
     size_t page = (size_t)sysconf(_SC_PAGESIZE), whole;
     struct head *h;
 
-    if (bytes < DP_CPU_LARGE || bytes > SIZE_MAX / 2)
+    if (bytes < DP_CPU_STOCKED || bytes > SIZE_MAX / 2)
         return NULL;
     whole = (bytes + HEAD + page - 1) / page * page;
     h = dp_cpu_stock_take(&cpu->stock, whole);

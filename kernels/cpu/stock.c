@@ -62,7 +62,7 @@ static int begin(struct dp_backend *be, size_t bytes, struct dp_err *err)
     char *at, *p;
 
     give_back(s);
-    if (bytes < DP_CPU_LARGE)
+    if (bytes < DP_CPU_STOCKED)
         return 0;
     at = whole ? mmap(NULL, whole + DP_CPU_HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
     if (at == MAP_FAILED)

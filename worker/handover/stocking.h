@@ -11,7 +11,7 @@
 
 #include "worker/model/layer.h"
 
-#define DP_STOCKING_LEAST ((uint64_t)8 << 20) /* bytes: fewer take 2 ms, and are not worth a thread */
+#define DP_STOCKING_LEAST ((uint64_t)1 << 20) /* bytes: fewer take half a millisecond, and are not worth a thread */
 
 struct dp_stocking;
 

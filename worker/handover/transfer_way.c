@@ -11,7 +11,7 @@
 #include "worker/handover/transfer_internal.h"
 
 #define SMALL ((size_t)64 << 10) /* bytes; a message costs as much as some 50 KiB copied at both ends */
-#define GATHERED ((size_t)256 << 10) /* bytes, within the second-level cache */
+#define GATHERED ((size_t)64 << 10) /* bytes; larger buffers are mapped each time, and meet their pages for the first time */
 _Static_assert(GATHERED <= DP_TRANSFER_CHUNK, "a small part is one piece of its own, with one check");
 
 static size_t crcs_of(const struct dp_layer_part *part)

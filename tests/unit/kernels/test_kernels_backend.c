@@ -297,7 +297,7 @@ static void check_array(char *p)
 static void arrays_come_from_stock(void **state)
 {
     struct dp_backend *be = dp_backend_create("cpu", 0, 1, NULL);
-    void *small;
+    void *small, *page;
     char *p[6];
 
     (void)state;
@@ -305,6 +305,10 @@ static void arrays_come_from_stock(void **state)
     fill_stock(be);
     assert_int_equal(be->ops->alloc(be, 1000, &small, NULL), 0);
     assert_int_equal(be->ops->stock->left(be), STOCK);
+    assert_int_equal(be->ops->alloc(be, 16384, &page, NULL), 0);
+    assert_in_range(STOCK - be->ops->stock->left(be), 16384, 16384 + 65536);
+    be->ops->free(be, page);
+    fill_stock(be);
     for (size_t i = 0; i < 4; i++) {
         p[i] = array(be);
         assert_in_range(STOCK - be->ops->stock->left(be), (i + 1) * ARRAY, (i + 1) * (ARRAY + 65536));
