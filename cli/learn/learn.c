@@ -11,8 +11,8 @@
 #include "cli/learn/learn.h"
 #include "cli/show/save.h"
 #include "common/numbers.h"
-#include "policies/learn/team.h"
-#include "policies/learn/train.h"
+#include "policies/learn/train/team.h"
+#include "policies/learn/train/train.h"
 
 #define ITERATIONS 1000u /* some minutes of a core */
 #define SAID 10u         /* times that a training says how far it is */

@@ -5,7 +5,7 @@
 #define DP_POLICIES_LEARN_EVALUATE_H
 
 #include "policies/graph/graph.h"
-#include "policies/learn/weights.h"
+#include "policies/learn/net/weights.h"
 
 /* All that are compared, a line each; the first is what is judged. */
 #define DP_RIVALS(R)                                                                       \

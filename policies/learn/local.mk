@@ -5,13 +5,17 @@ noinst_LIBRARIES += policies/libdplearn.a
 LEARN_CFLAGS = $(AM_CFLAGS) -ffp-contract=off -fno-fast-math
 policies_libdplearn_a_CFLAGS = $(LEARN_CFLAGS)
 policies_libdplearn_a_SOURCES = \
-	policies/learn/clipped.c policies/learn/clipped.h policies/learn/cutter.c policies/learn/cutter.h policies/learn/cutter_back.c policies/learn/cutter_inside.h policies/learn/drl_pp.c \
-	policies/learn/dense.h policies/learn/encoder.c policies/learn/encoder.h \
-	policies/learn/evaluate.c policies/learn/evaluate.h policies/learn/family.c policies/learn/family.h \
-	policies/learn/es.c policies/learn/floats.h policies/learn/imitate.c policies/learn/lesson.c policies/learn/lesson.h policies/learn/net.c policies/learn/net.h \
-	policies/learn/ppo.c policies/learn/place.c policies/learn/place.h policies/learn/propose.c policies/learn/propose.h policies/learn/select.c policies/learn/shares.h policies/learn/team.c policies/learn/team.h policies/learn/train.c policies/learn/train.h \
-	policies/learn/weights.c policies/learn/weights.h
-EXTRA_DIST += policies/learn/README.md
+	policies/learn/evaluate.c policies/learn/evaluate.h policies/learn/place.c policies/learn/place.h policies/learn/propose.c \
+	policies/learn/propose.h \
+	policies/learn/net/cutter.c policies/learn/net/cutter.h policies/learn/net/cutter_back.c policies/learn/net/cutter_inside.h \
+	policies/learn/net/dense.h policies/learn/net/encoder.c policies/learn/net/encoder.h policies/learn/net/floats.h \
+	policies/learn/net/net.c policies/learn/net/net.h policies/learn/net/shares.h policies/learn/net/weights.c \
+	policies/learn/net/weights.h \
+	policies/learn/train/clipped.c policies/learn/train/clipped.h policies/learn/train/drl_pp.c policies/learn/train/es.c \
+	policies/learn/train/family.c policies/learn/train/family.h policies/learn/train/imitate.c policies/learn/train/lesson.c \
+	policies/learn/train/lesson.h policies/learn/train/ppo.c policies/learn/train/select.c policies/learn/train/team.c \
+	policies/learn/train/team.h policies/learn/train/train.c policies/learn/train/train.h
+EXTRA_DIST += policies/learn/README.md policies/learn/net/README.md policies/learn/train/README.md
 
 # make graphs: every planner on published and generated graphs
 noinst_PROGRAMS += policies/graph/bench/print_family

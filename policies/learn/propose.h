@@ -5,7 +5,7 @@
 #define DP_POLICIES_LEARN_PROPOSE_H
 
 #include "policies/graph/source.h"
-#include "policies/learn/weights.h"
+#include "policies/learn/net/weights.h"
 
 /* w: at least one network; must outlive what comes back, and may serve several searches at a time. */
 struct dp_order_source dp_weights_source(const struct dp_weights *w);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/crc32c.h"
-#include "policies/learn/weights.h"
+#include "policies/learn/net/weights.h"
 
 const char fuzz_name[] = "fuzz_weights";
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* print_family FAMILY NODES SEED: a generated network (policies/learn/family.h) as a profile, PipeDream's graph.txt, for `make graphs`. */
+/* print_family FAMILY NODES SEED: a generated network (policies/learn/train/family.h) as a profile, PipeDream's graph.txt, for
+ * `make graphs`. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -7,7 +8,7 @@
 #include <string.h>
 
 #include "common/stdout.h"
-#include "policies/learn/family.h"
+#include "policies/learn/train/family.h"
 
 /* Times have all their digits, so that what is read again is the same graph. */
 static void print(const struct dp_graph *g)

@@ -21,9 +21,9 @@
 #include "policies/graph/read/read.h"
 #include "policies/graph/search/draw.h"
 #include "policies/learn/evaluate.h"
-#include "policies/learn/family.h"
-#include "policies/learn/team.h"
-#include "policies/learn/train.h"
+#include "policies/learn/train/family.h"
+#include "policies/learn/train/team.h"
+#include "policies/learn/train/train.h"
 
 #define MOST_SEEDS 64u                 /* trainings: hours of a core */
 #define LEAST_SEEDS 5u                 /* for a claim */

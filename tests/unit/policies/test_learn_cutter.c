@@ -9,8 +9,8 @@
 
 #include "policies/graph/maxload/parts.h"
 #include "policies/graph/search/draw.h"
-#include "policies/learn/cutter.h"
-#include "policies/learn/family.h"
+#include "policies/learn/net/cutter.h"
+#include "policies/learn/train/family.h"
 
 #define DEVICES 4
 

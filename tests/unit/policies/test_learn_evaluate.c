@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "policies/learn/evaluate.h"
-#include "policies/learn/family.h"
+#include "policies/learn/train/family.h"
 
 #define STEPS 100000u
 

@@ -8,9 +8,9 @@
 #include <math.h>
 
 #include "policies/graph/search/draw.h"
-#include "policies/learn/family.h"
-#include "policies/learn/floats.h"
-#include "policies/learn/net.h"
+#include "policies/learn/train/family.h"
+#include "policies/learn/net/floats.h"
+#include "policies/learn/net/net.h"
 
 #define DEVICES 4
 

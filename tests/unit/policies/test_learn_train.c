@@ -5,8 +5,8 @@
 
 #include "tests/unit/unit.h"
 
-#include "policies/learn/team.h"
-#include "policies/learn/train.h"
+#include "policies/learn/train/team.h"
+#include "policies/learn/train/train.h"
 
 #define ITERATIONS DP_INSTANCES(4)
 #define AGAIN 8u /* iterations of the same lessons */

@@ -6,9 +6,9 @@
 #include "tests/unit/unit.h"
 
 #include "common/crc32c.h"
-#include "policies/learn/family.h"
+#include "policies/learn/train/family.h"
 #include "policies/learn/propose.h"
-#include "policies/learn/weights.h"
+#include "policies/learn/net/weights.h"
 
 static struct dp_net nets[2];
 

@@ -5,8 +5,8 @@
 #ifndef DP_POLICIES_LEARN_CLIPPED_H
 #define DP_POLICIES_LEARN_CLIPPED_H
 
-#include "policies/learn/team.h"
-#include "policies/learn/train.h"
+#include "policies/learn/train/team.h"
+#include "policies/learn/train/train.h"
 
 #define DP_CLIPPED_EPISODES (DP_LEARN_LESSONS * DP_LEARN_TRIES) /* of lesson i: i * DP_LEARN_TRIES and those behind it */
 #define DP_CLIPPED_ENTROPY 0.002f                               /* worth of an entropy of 1 */

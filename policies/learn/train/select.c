@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "policies/graph/search/draw.h"
-#include "policies/learn/team.h"
-#include "policies/learn/train.h"
+#include "policies/learn/train/team.h"
+#include "policies/learn/train/train.h"
 
 #define LESSONS 32u /* to select by; training has not seen them */
 #define SELECT_SEED UINT64_C(0x73656c656374) /* their stream */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "policies/graph/search/draw.h"
-#include "policies/learn/clipped.h"
+#include "policies/learn/train/clipped.h"
 
 struct episode {
     uint32_t *order;  /* [units] */

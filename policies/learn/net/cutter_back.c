@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "policies/learn/cutter_inside.h"
-#include "policies/learn/dense.h"
-#include "policies/learn/floats.h"
-#include "policies/learn/shares.h"
+#include "policies/learn/net/cutter_inside.h"
+#include "policies/learn/net/dense.h"
+#include "policies/learn/net/floats.h"
+#include "policies/learn/net/shares.h"
 
 #define W DP_CUTTER_WIDTH
 #define G DP_CUTTER_GATES

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "policies/graph/search/draw.h"
-#include "policies/learn/team.h"
-#include "policies/learn/train.h"
+#include "policies/learn/train/team.h"
+#include "policies/learn/train/train.h"
 
 #define TRIES DP_LEARN_TRIES /* of move i: 2 * i there, 2 * i + 1 back */
 #define PAIRS (TRIES / 2)    /* of moves */

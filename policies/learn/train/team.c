@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See team.h: task i is that of member i mod n_threads, and nobody waits for anybody but at the end. */
-#include "policies/learn/team.h"
+#include "policies/learn/train/team.h"
 
 #include <pthread.h>
 #include <stdbool.h>

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "policies/graph/search/draw.h"
-#include "policies/learn/floats.h"
+#include "policies/learn/net/floats.h"
 
 #define DP_SHARE_LEAST 1e-30f /* of which a log is taken: still a normal number */
 

@@ -18,8 +18,8 @@
 
 #include <stdbool.h>
 
-#include "policies/learn/lesson.h"
-#include "policies/learn/weights.h"
+#include "policies/learn/train/lesson.h"
+#include "policies/learn/net/weights.h"
 
 /* All methods, a line each: --method, its help and its errors have their names from here. */
 #define DP_LEARN_METHODS(M)                                                               \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See weights.h. The checksum is looked at last but one: a file of another version says so, and not that it is damaged. */
-#include "policies/learn/weights.h"
+#include "policies/learn/net/weights.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef DP_POLICIES_LEARN_ENCODER_H
 #define DP_POLICIES_LEARN_ENCODER_H
 
-#include "policies/learn/net.h"
+#include "policies/learn/net/net.h"
 
 /* [WIDTH] a unit after the last round. */
 static inline const float *dp_net_unit(const struct dp_net_code *c, uint32_t unit)

@@ -3,7 +3,7 @@
 #ifndef DP_POLICIES_LEARN_CUTTER_INSIDE_H
 #define DP_POLICIES_LEARN_CUTTER_INSIDE_H
 
-#include "policies/learn/cutter.h"
+#include "policies/learn/net/cutter.h"
 
 /* [WIDTH] a unit after the last round. */
 static inline const float *dp_cutter_unit(const struct dp_cutter_code *code, uint32_t unit)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See cutter.h: forwards. The gradient is cutter_back.c. */
-#include "policies/learn/cutter.h"
+#include "policies/learn/net/cutter.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "policies/graph/search/draw.h"
-#include "policies/learn/cutter_inside.h"
-#include "policies/learn/dense.h"
-#include "policies/learn/floats.h"
-#include "policies/learn/shares.h"
+#include "policies/learn/net/cutter_inside.h"
+#include "policies/learn/net/dense.h"
+#include "policies/learn/net/floats.h"
+#include "policies/learn/net/shares.h"
 
 #define W DP_CUTTER_WIDTH
 #define G DP_CUTTER_GATES

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See lesson.h. */
-#include "policies/learn/lesson.h"
+#include "policies/learn/train/lesson.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +8,8 @@
 #include "policies/graph/line.h"
 #include "policies/graph/maxload/maxload.h"
 #include "policies/graph/search/draw.h"
-#include "policies/learn/family.h"
-#include "policies/learn/floats.h"
+#include "policies/learn/train/family.h"
+#include "policies/learn/net/floats.h"
 
 #define LEAST_NODES 30u  /* of a graph */
 #define MORE_NODES 100u  /* at most */

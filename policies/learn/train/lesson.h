@@ -3,7 +3,7 @@
 #ifndef DP_POLICIES_LEARN_LESSON_H
 #define DP_POLICIES_LEARN_LESSON_H
 
-#include "policies/learn/net.h"
+#include "policies/learn/net/net.h"
 
 struct dp_lesson {
     struct dp_graph graph;

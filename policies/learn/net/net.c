@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See net.h: weights to begin with, the walk with its memory and scores, and the gradient of both; the encoder is
  * encoder.c. */
-#include "policies/learn/net.h"
+#include "policies/learn/net/net.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "policies/graph/search/draw.h"
-#include "policies/learn/dense.h"
-#include "policies/learn/encoder.h"
-#include "policies/learn/floats.h"
-#include "policies/learn/shares.h"
+#include "policies/learn/net/dense.h"
+#include "policies/learn/net/encoder.h"
+#include "policies/learn/net/floats.h"
+#include "policies/learn/net/shares.h"
 
 #define W DP_NET_WIDTH
 #define L DP_NET_LOOKS

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "policies/graph/maxload/parts.h"
-#include "policies/learn/clipped.h"
+#include "policies/learn/train/clipped.h"
 
 struct episode {
     struct dp_cutter_tape tape;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See clipped.h. */
-#include "policies/learn/clipped.h"
+#include "policies/learn/train/clipped.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "policies/learn/dense.h"
-#include "policies/learn/floats.h"
+#include "policies/learn/net/dense.h"
+#include "policies/learn/net/floats.h"
 
 #define ROLLOUTS DP_LEARN_TRIES
 #define EPOCHS 2      /* looks at each episode */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See family.h. */
-#include "policies/learn/family.h"
+#include "policies/learn/train/family.h"
 
 #include <stdio.h>
 

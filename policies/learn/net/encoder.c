@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The encoder of net.h, forwards and backwards. */
-#include "policies/learn/encoder.h"
+#include "policies/learn/net/encoder.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "policies/learn/dense.h"
-#include "policies/learn/floats.h"
+#include "policies/learn/net/dense.h"
+#include "policies/learn/net/floats.h"
 
 #define W DP_NET_WIDTH
 #define MOST_FACT 8.0 /* a fact is no larger */

@@ -4,9 +4,9 @@
  * cross-entropy of what is chosen so, among all units that are ready. Graphs with too many ideals for an exact plan are passed over. */
 #include <stdlib.h>
 
-#include "policies/learn/dense.h"
-#include "policies/learn/team.h"
-#include "policies/learn/train.h"
+#include "policies/learn/net/dense.h"
+#include "policies/learn/train/team.h"
+#include "policies/learn/train/train.h"
 
 #define EPOCHS 4   /* looks at each plan, with the order that is the network's own then */
 #define RATE 1e-2f /* of Adam */

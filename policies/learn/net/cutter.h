@@ -13,7 +13,7 @@
 #ifndef DP_POLICIES_LEARN_CUTTER_H
 #define DP_POLICIES_LEARN_CUTTER_H
 
-#include "policies/learn/net.h"
+#include "policies/learn/net/net.h"
 
 #define DP_CUTTER_WIDTH 16 /* numbers of a unit, of the memory and of the hidden layer, as in net.h */
 #define DP_CUTTER_ROUNDS 3 /* how many edges far a unit sees */

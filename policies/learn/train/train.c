@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See train.h: iterations, steps of Adam, and the pool that is selected from. */
-#include "policies/learn/train.h"
+#include "policies/learn/train/train.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "policies/graph/search/draw.h"
-#include "policies/learn/family.h"
-#include "policies/learn/team.h"
+#include "policies/learn/train/family.h"
+#include "policies/learn/train/team.h"
 
 #define MOST_LENGTH 0.5f /* of a gradient */
 #define KEPT 12u         /* networks that are kept on the way, the last one among them */

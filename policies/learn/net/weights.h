@@ -14,8 +14,8 @@
 #ifndef DP_POLICIES_LEARN_WEIGHTS_H
 #define DP_POLICIES_LEARN_WEIGHTS_H
 
-#include "policies/learn/cutter.h"
-#include "policies/learn/net.h"
+#include "policies/learn/net/cutter.h"
+#include "policies/learn/net/net.h"
 
 #define DP_WEIGHTS_FORMAT 1u   /* of the bytes */
 #define DP_WEIGHTS_FEATURES 1u /* another number whenever a fact or a feature means something else */
