@@ -30,7 +30,7 @@ struct search {
 /* ---- the answer ---- */
 
 struct answer {
-    double time_s;
+    double time_s; /* INFINITY: of a plan that was not searched for */
     uint32_t n_stages;
     struct dp_graph_stage *stage; /* [room] from the last to the first */
     uint32_t *stage_of_unit;      /* [units] numbered so */
@@ -369,7 +369,7 @@ static int write_plan(struct search *h, const struct answer *a, struct dp_err *e
         dp_plan_hierarchical_evaluate(h->ranges.g, h->ranges.ask, p, err) < 0)
         return -1;
     weighed = (double)p->load_ns / 1e9;
-    if (!(fabs(weighed - a->time_s) <= 1e-9 + 1e-9 * a->time_s))
+    if (a->time_s < INFINITY && !(fabs(weighed - a->time_s) <= 1e-9 + 1e-9 * a->time_s))
         return dp_err_set(err, DP_EINVAL, "the answer does not keep what it promises: %g s instead of %g s",
                           weighed, a->time_s);
     return 0;
@@ -434,6 +434,24 @@ static void say_why(struct search *h)
                             : "its compute");
 }
 
+/* Where time ended before anything was cut: all of it on each device, if it fits there. */
+static int write_data_parallel(struct search *h, struct answer *a, struct dp_err *err)
+{
+    const struct dp_plan_hierarchical *ask = h->ranges.ask;
+    uint32_t machines = ask->n_levels > 1 ? ask->devices[1] : 1;
+
+    a->time_s = INFINITY;
+    a->n_stages = 1;
+    a->stage[0] = (struct dp_graph_stage){.machines = machines, .replicas = ask->devices[0] * machines};
+    memset(a->stage_of_unit, 0, h->ranges.units.n * sizeof *a->stage_of_unit);
+    h->out->was_ended = true;
+    if (write_plan(h, a, err) < 0)
+        return -1;
+    if (ask->accel_bytes != UINT64_MAX && h->out->stage[0].bytes > ask->accel_bytes)
+        return dp_err_set(err, DP_ETIMEOUT, "the time limit ended the search before there was a plan");
+    return 0;
+}
+
 static int plan_units(struct search *h, struct dp_err *err)
 {
     uint64_t n_devices = 1;
@@ -461,7 +479,7 @@ static int plan_units(struct search *h, struct dp_err *err)
     if (!h->out->is_optimal && !h->is_chain && !h->out->was_ended && search_orders(h, &a, err) < 0)
         goto out;
     if (a.n_stages == 0 && h->ranges.was_ended)
-        dp_err_set(err, DP_ETIMEOUT, "the time limit ended the search before there was a plan");
+        rc = write_data_parallel(h, &a, err);
     else if (a.n_stages == 0)
         dp_err_set(err, DP_ENOMEM, "found no plan that fits %u devices of %.4g GB", h->ranges.ask->devices[0],
                    (double)h->ranges.ask->accel_bytes / 1e9);

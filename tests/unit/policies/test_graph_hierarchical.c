@@ -346,9 +346,16 @@ static void deep_networks_are_searched_in_seconds(void **state)
     assert_non_null(strstr(early.why, "the time limit ended the search"));
     dp_graph_plan_release(&early);
     w.arg = &none; /* before the first order was cut */
-    assert_int_equal(dp_plan_hierarchical_find(&g, &ask, &early, &err), -1);
+    assert_int_equal(dp_plan_hierarchical_find(&g, &ask, &early, &err), 0);
+    assert_true(early.was_ended && !early.is_optimal && early.n_stages == 1 && early.stage[0].replicas == 16);
+    assert_true(early.load_ns == early.data_parallel_ns && early.bound_ns <= early.load_ns);
+    ask.accel_bytes = early.stage[0].bytes - 1;
+    dp_graph_plan_release(&early);
+    none.asked = 0;
+    assert_int_equal(dp_plan_hierarchical_find(&g, &ask, &early, &err), -1); /* it does not fit */
     assert_int_equal(err.code, DP_ETIMEOUT);
     dp_graph_plan_release(&early);
+    ask.accel_bytes = UINT64_MAX;
     w.arg = &all;
     ask.max_steps = 1000; /* the same on every machine */
     assert_int_equal(dp_plan_hierarchical_find(&g, &ask, &early, &err), 0);
