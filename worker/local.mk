@@ -207,7 +207,8 @@ bench-handover: worker/bench/bench_handover
 .PHONY: endurance
 endurance: tests/unit/worker/test_endurance
 	tests/unit/worker/test_endurance --handovers 1000 --promotions 100 $(ENDURANCEFLAGS)
-# make killed-calls: kill -9 of workers at 30 system calls each of copied hand-overs, hand-overs to copies, steps with copies and promotions
+# make killed-calls: kill -9 of workers at 30 system calls each of copied hand-overs, also beside pruning, hand-overs to copies, steps with
+# copies and promotions
 .PHONY: killed-calls
 killed-calls: tests/unit/worker/test_killed_calls
 	tests/unit/worker/test_killed_calls --plays 30 $(KILLEDFLAGS)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whole runs in which a worker is slow, stopped, or without memory while layers are copied to it or from it for a hand-over: the others
- * wait for who is slow or stopped, hand over without copying or not at all where memory is missing, and losses are those of a worker
- * alone. */
+/* Whole runs in which a worker is slow, stopped, or without memory while layers are copied to it or from it for a hand-over, also where
+ * they are pruned meanwhile: the others wait for who is slow or stopped, hand over without copying or not at all where memory is missing,
+ * and losses are those of a worker alone. */
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -22,6 +22,9 @@
 static const uint32_t here[WORLD_SEATS + 1] = {0, 2, 4, 6, 6, 6, 6, 6, 6}, there[WORLD_SEATS + 1] = {0, 1, 5, 6, 6, 6, 6, 6, 6};
 static const char *const options[] = {"handover.background=always", "handover.copies=1"};
 static const struct world_run slow = {.name = "slow", .n_seats = N, .n_there = N, .options = options, .n_options = 2};
+static const char *const pruning[] = {"handover.background=always", "handover.copies=1", "handover.max_rate=0.05", "prune.begin=1",
+                                      "prune.end=2500", "prune.every=2"};
+static const struct world_run pruned = {.name = "pruned", .n_seats = N, .n_there = N, .options = pruning, .n_options = 6};
 static const struct world_run stopped = {.name = "stopped", .n_seats = N, .n_there = N, .options = options, .n_options = 2};
 
 /* One that was given up for time is tried again: that is no loss. */
@@ -53,10 +56,9 @@ static pid_t hinder(pid_t pid)
 }
 
 /* A source, which leads; who gets layers of both others; and the other source. */
-static void one_is_slow(void **state)
+static void each_is_slow(const struct world_run *run, const char *said)
 {
-    (void)state;
-    world_start(&slow);
+    world_start(run);
     for (uint32_t r = 0; r < N; r++) {
         pid_t child = hinder(world.seat[r].pid);
 
@@ -67,8 +69,20 @@ static void one_is_slow(void **state)
         kill(world.seat[r].pid, SIGCONT);
     }
     world_stop();
-    assert_true(world_count(world.log, "\"handover\"", "copied during") > 0);
+    assert_true(world_count(world.log, "\"handover\"", said) > 0);
     world_compare_alone();
+}
+
+static void one_is_slow(void **state)
+{
+    (void)state;
+    each_is_slow(&slow, "copied during");
+}
+
+static void one_is_slow_beside_pruning(void **state)
+{
+    (void)state;
+    each_is_slow(&pruned, "changes of layers among");
 }
 
 static bool is_any_dead(void)
@@ -219,6 +233,7 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_is_slow),
+        cmocka_unit_test(one_is_slow_beside_pruning),
         cmocka_unit_test(one_is_stopped),
         cmocka_unit_test(no_memory_at_the_destination),
     };

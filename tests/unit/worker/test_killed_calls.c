@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* kill -9 of a worker right before one of its system calls, as a tracer counts them: while a hand-over is copied in the background, from
- * its announcement to its end; while layers go to workers that have copies of them; in steps with copies; and when copies of another
- * lost worker are promoted. The others go on, with the losses of a worker alone, or say why they end.
+ * its announcement to its end, also where layers are pruned meanwhile; while layers go to workers that have copies of them; in steps with
+ * copies; and when copies of another lost worker are promoted. The others go on, with the losses of a worker alone, or say why they end.
  *
  * As a test these are a few plays. By hand: test_killed_calls --plays N counts the calls of each kind and worker, and kills at N of them,
- * equally far apart (make killed-calls). */
+ * equally far apart, at each where N is more (make killed-calls); --kind K plays one kind alone, 0 to 4 in the order of `enum kind`. */
 #include <dirent.h>
 #include <errno.h>
 #include <getopt.h>
@@ -22,13 +22,17 @@
 #define STEPS_AFTER 6
 #define STEPS_ALONE 1000 /* more than most plays make */
 
-enum kind { MOVING, FOLLOWED, STEPPING, PROMOTING, N_KINDS };
+enum kind { MOVING, PRUNED, FOLLOWED, STEPPING, PROMOTING, N_KINDS };
 
-static const char *const names[N_KINDS] = {"a copied hand-over", "a hand-over to copies", "steps with copies", "a promotion"};
+static const char *const names[N_KINDS] = {"a copied hand-over", "one of layers that are pruned", "a hand-over to copies",
+                                           "steps with copies", "a promotion"};
 static uint32_t n_plays; /* by hand; 0: as a test */
+static uint32_t only = N_KINDS; /* by hand; N_KINDS: all of them */
 static uint64_t seed = 1;
-static double *alone;
-static uint32_t n_alone;
+static struct {
+    double *loss;
+    uint32_t n;
+} alone[2]; /* [1]: PRUNED */
 
 static struct {
     uint32_t killed; /* plays */
@@ -168,7 +172,7 @@ static void disturb(enum kind kind, uint32_t victim, uint32_t at)
     if (kind == PROMOTING)
         world_kill(first);
     begin_trace(victim, at);
-    if (kind == MOVING || kind == FOLLOWED) {
+    if (kind == MOVING || kind == PRUNED || kind == FOLLOWED) {
         world_prepare(cut[kind == FOLLOWED], WORLD_NOBODY);
         world_decide();
     } else if (kind == STEPPING) {
@@ -178,32 +182,44 @@ static void disturb(enum kind kind, uint32_t victim, uint32_t at)
         regroup();
 }
 
-static const char *const options[] = {"handover.background=always", "handover.copies=1"};
+/* The last four are PRUNED's: so slow that a layer is pruned several times on its way. */
+static const char *const options[] = {"handover.background=always", "handover.copies=1", "handover.max_rate=0.05", "prune.begin=1",
+                                      "prune.end=2500", "prune.every=2"};
 
-static void train_alone(uint32_t steps)
+static void start(enum kind kind, const char *name, uint32_t n_workers)
 {
-    static const struct world_run run = {.name = "alone", .n_seats = 1, .n_there = 1, .options = options, .n_options = 2};
-    uint32_t lines;
+    static struct world_run run;
 
-    free(alone);
+    run = (struct world_run){.name = name, .n_seats = n_workers, .n_there = n_workers, .options = options,
+                             .n_options = kind == PRUNED ? 6 : 2};
     world_start(&run);
-    WORLD_UNTIL(world.seat[0].step >= steps || world.seat[0].is_dead);
-    world_stop();
-    alone = world_losses(world.log, &n_alone, &lines);
 }
 
-static void compare(void)
+static void train_alone(enum kind kind, uint32_t steps)
 {
+    const bool is_pruned = kind == PRUNED;
+    uint32_t lines;
+
+    free(alone[is_pruned].loss);
+    start(kind, "alone", 1);
+    WORLD_UNTIL(world.seat[0].step >= steps || world.seat[0].is_dead);
+    world_stop();
+    alone[is_pruned].loss = world_losses(world.log, &alone[is_pruned].n, &lines);
+}
+
+static void compare(enum kind kind)
+{
+    const bool is_pruned = kind == PRUNED;
     uint32_t n, lines;
     double *here = world_losses(world.log, &n, &lines);
 
     unlink(world.log);
-    if (n > n_alone)
-        train_alone(n);
-    assert_true(n > 0 && n <= n_alone);
+    if (n > alone[is_pruned].n)
+        train_alone(kind, n);
+    assert_true(n > 0 && n <= alone[is_pruned].n);
     for (uint32_t i = 1; i <= n; i++)
-        if (memcmp(&here[i], &alone[i], sizeof here[i]) != 0)
-            fail_msg("step %u has a loss of %a, alone it is %a", i, here[i], alone[i]);
+        if (memcmp(&here[i], &alone[is_pruned].loss[i], sizeof here[i]) != 0)
+            fail_msg("step %u has a loss of %a, alone it is %a", i, here[i], alone[is_pruned].loss[i]);
     free(here);
 }
 
@@ -226,11 +242,10 @@ static void check_ends(void)
 static uint32_t play(enum kind kind, uint32_t victim, uint32_t at)
 {
     static char name[64];
-    static const struct world_run run = {.name = name, .n_seats = N, .n_there = N, .options = options, .n_options = 2};
     uint32_t calls;
 
     snprintf(name, sizeof name, "killed-%d-%u-%u", (int)kind, victim, at);
-    world_start(&run);
+    start(kind, name, N);
     world_await_copies();
     disturb(kind, victim, at);
     calls = end_trace();
@@ -243,26 +258,26 @@ static uint32_t play(enum kind kind, uint32_t victim, uint32_t at)
     world_stop();
     assert_int_equal(waitpid(tracer, NULL, 0), tracer);
     check_ends();
-    compare();
+    compare(kind);
     return calls;
 }
 
 static void sweep(enum kind kind, uint32_t victim)
 {
-    uint32_t calls = play(kind, victim, 0);
+    uint32_t calls = play(kind, victim, 0), n = n_plays < calls ? n_plays : calls;
 
     memset(&sum, 0, sizeof sum);
-    for (uint32_t i = 0; i < n_plays; i++)
-        play(kind, victim, 1 + (uint32_t)((uint64_t)calls * i / n_plays));
+    for (uint32_t i = 0; i < n; i++)
+        play(kind, victim, 1 + (uint32_t)((uint64_t)calls * i / n));
     printf("# %s, worker %u: %u calls; %u plays, %u killed, %u losses without a lost step, %u with steps made again, %u others ended\n",
-           names[kind], victim, calls, n_plays, sum.killed, sum.kept, sum.again, sum.ended);
+           names[kind], victim, calls, n, sum.killed, sum.kept, sum.again, sum.ended);
     fflush(stdout);
 }
 
 /* At calls that every worker makes in that time, early and late ones. */
 static void a_few_plays(enum kind kind)
 {
-    static const uint32_t at[N_KINDS][N] = {{5, 61, 113}, {5, 31, 61}, {1, 11, 23}, {3, 29, 53}};
+    static const uint32_t at[N_KINDS][N] = {{5, 61, 113}, {5, 211, 313}, {5, 31, 61}, {1, 11, 23}, {3, 29, 53}};
 
     memset(&sum, 0, sizeof sum);
     for (uint32_t victim = 0; victim < N; victim++)
@@ -273,6 +288,8 @@ static void a_few_plays(enum kind kind)
 
 static void kill_in(enum kind kind)
 {
+    if (only != N_KINDS && only != (uint32_t)kind)
+        skip();
     if (!n_plays)
         a_few_plays(kind);
     for (uint32_t victim = 0; victim < N && n_plays; victim++)
@@ -283,6 +300,12 @@ static void killed_in_a_copied_hand_over(void **state)
 {
     (void)state;
     kill_in(MOVING);
+}
+
+static void killed_in_a_copied_hand_over_beside_pruning(void **state)
+{
+    (void)state;
+    kill_in(PRUNED);
 }
 
 static void killed_in_a_hand_over_to_copies(void **state)
@@ -309,36 +332,47 @@ static int set_up(void **state)
     told = mmap(NULL, sizeof *told, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (told == MAP_FAILED)
         return -1;
-    train_alone(STEPS_ALONE);
+    train_alone(MOVING, STEPS_ALONE);
+    train_alone(PRUNED, STEPS_ALONE);
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    free(alone);
+    free(alone[0].loss);
+    free(alone[1].loss);
     return world_tear_down(state);
+}
+
+static int read_number(const char *text, uint32_t least, uint32_t most, uint32_t *out)
+{
+    char *end;
+    unsigned long n = strtoul(text, &end, 10);
+
+    if (*text < '0' || *text > '9' || *end || n < least || n > most) {
+        fprintf(stderr, "test_killed_calls: '%s' is not a number from %u to %u\n", text, least, most);
+        return -1;
+    }
+    *out = (uint32_t)n;
+    return 0;
 }
 
 int main(int argc, char **argv)
 {
-    static const struct option longs[] = {{"plays", required_argument, NULL, 'n'}, {0}};
+    static const struct option longs[] = {{"plays", required_argument, NULL, 'n'}, {"kind", required_argument, NULL, 'k'}, {0}};
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(killed_in_a_copied_hand_over),
+        cmocka_unit_test(killed_in_a_copied_hand_over_beside_pruning),
         cmocka_unit_test(killed_in_a_hand_over_to_copies),
         cmocka_unit_test(killed_in_a_step_with_copies),
         cmocka_unit_test(killed_in_a_promotion),
     };
-    char *end;
     int opt;
 
     while ((opt = getopt_long(argc, argv, "", longs, NULL)) != -1) {
-        if (opt == '?')
+        if (opt == '?' || (opt == 'n' && read_number(optarg, 1, 100000, &n_plays) < 0) ||
+            (opt == 'k' && read_number(optarg, 0, N_KINDS - 1, &only) < 0))
             return 2;
-        n_plays = (uint32_t)strtoul(optarg, &end, 10);
-        if (*optarg < '1' || *optarg > '9' || *end || n_plays > 100000) {
-            fprintf(stderr, "test_killed_calls: '%s' is not a number from 1 to 100000\n", optarg);
-            return 2;
-        }
     }
     return cmocka_run_group_tests_name("killed_calls", tests, set_up, tear_down);
 }
