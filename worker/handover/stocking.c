@@ -7,13 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Each array takes whole pages, with a head in front of it: of small ones that is an eighth more. */
-static uint64_t with_slack(uint64_t bytes)
-{
-    const uint64_t most = (uint64_t)1 << 20; /* of some hundred arrays */
-
-    return bytes + (bytes / 8 < most ? bytes / 8 : most);
-}
+#define SLACK ((uint64_t)1 << 20) /* bytes: each array takes whole pages, with a head in front of it */
 
 struct dp_stocking {
     struct dp_backend *be;
@@ -48,7 +42,7 @@ struct dp_stocking *dp_stocking_begin(struct dp_backend *be, uint64_t bytes, str
         return NULL;
     }
     s->be = be;
-    if (be->ops->stock->begin(be, (size_t)with_slack(bytes), err) < 0) {
+    if (be->ops->stock->begin(be, (size_t)(bytes + SLACK), err) < 0) {
         free(s);
         return NULL;
     }
